@@ -25,9 +25,8 @@ mod watch;
 use tracing_core as _;
 #[cfg(feature = "as-tests")]
 use {
-    either as _, lzma_rust2 as _, memchr as _, peerlane_engine as _, peerlane_evidence as _,
-    serde_core as _, serde_spanned as _, toml_datetime as _, toml_parser as _, toml_writer as _,
-    winnow as _,
+    either as _, lzma_rust2 as _, memchr as _, peerlane_engine as _, serde_core as _,
+    serde_spanned as _, toml_datetime as _, toml_parser as _, toml_writer as _, winnow as _,
 };
 
 use pyo3::prelude::*;

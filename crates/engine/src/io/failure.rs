@@ -1,6 +1,6 @@
 //! Meaning of the system's answer to a request.
 //!
-//! One errno means different things by direction, memory and kernel; [`Cause::from_errno`] is the only place
+//! One errno means different things by direction, memory and kernel; `Cause::from_errno` is the only place
 //! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
 //! answers of older kernels are named where they differ.
 

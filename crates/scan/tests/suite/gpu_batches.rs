@@ -171,7 +171,7 @@ fn stopped_scan_leaves_batch_between_rounds() {
     let work = scan_on_gpu(all, &search, Crops::Dropped, |event, _| {
         assert!(matches!(event, ScanEvent::Underway(_)), "{event:?}");
         let launched = mock.log().iter().filter(|line| line.starts_with("cuLaunchKernel")).count();
-        let is_searched = launched > 2;
+        let is_searched = launched > 0;
         if is_searched {
             mock.configure("delay=1");
         }

@@ -41,8 +41,8 @@ struct JournalHeader {
 /// Writes a journal as text.
 ///
 /// # Errors
-/// [`JournalError::Contradiction`] when the journal could not be read back;
-/// [`JournalError::TooLong`] when it is larger than [`JOURNAL_BYTES_MAX`].
+/// `JournalError::Contradiction` when the journal could not be read back;
+/// `JournalError::TooLong` when it is larger than `JOURNAL_BYTES_MAX`.
 pub fn encode(journal: &Journal) -> Result<Vec<u8>, JournalError> {
     journal.check().map_err(JournalError::Contradiction)?;
     let content = serde_json::value::to_raw_value(journal).map_err(JournalError::Malformed)?;
@@ -60,8 +60,8 @@ pub fn encode(journal: &Journal) -> Result<Vec<u8>, JournalError> {
 /// Reads a journal from text of any writer.
 ///
 /// # Errors
-/// [`JournalError::Malformed`], [`JournalError::Schema`], [`JournalError::Checksum`] and
-/// [`JournalError::Contradiction`].
+/// `JournalError::Malformed`, `JournalError::Schema`, `JournalError::Checksum` and
+/// `JournalError::Contradiction`.
 pub fn decode(text: &[u8]) -> Result<Journal, JournalError> {
     let header: JournalHeader = serde_json::from_slice(text).map_err(JournalError::Malformed)?;
     if header.schema != JOURNAL_SCHEMA {

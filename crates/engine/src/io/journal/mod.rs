@@ -4,7 +4,7 @@
 //! A resumed copy writes what [`Journal::done`] lacks. It is right byte for byte because:
 //!
 //! 1. A range enters `done` only after a flush of the target that was *submitted after* its write
-//!    completed ([`Recorder`]); a flush that fails throws away everything that waited for it.
+//!    completed (`Recorder`); a flush that fails throws away everything that waited for it.
 //! 2. The journal is saved after that flush: whatever a journal on disk claims was on stable storage
 //!    before the journal was written.
 //! 3. It is saved by writing a new file, fsync, rename over the old one, fsync of the directory

@@ -66,7 +66,7 @@ pub enum Action {
     Write,
     /// Flush of the file's data and size; region, offsets and length are ignored.
     Flush,
-    /// Bytes of the file made to read as zeroes without moving any, as [`crate::io::extents`] does it; the
+    /// Bytes of the file made to read as zeroes without moving any, as `extents` does it; the
     /// region is ignored. Completes with zero.
     Zero,
     /// Work of a stage on bytes of the region, as [`Staged`] has it done: the file is the number of the

@@ -1,9 +1,9 @@
 //! Writes down what a ring was asked for and when it answered, without slowing it.
 //!
-//! A [`Tracer`] is passed in; each ring that works for it keeps a [`NoteLog`] of its own in memory taken
+//! A [`Tracer`] is passed in; each ring that works for it keeps a `NoteLog` of its own in memory taken
 //! beforehand, so that a request costs two notes of 48 bytes, no allocation, no lock and no system call.
 //! A log that is full counts what it leaves out. What belongs together is found out afterwards, by
-//! [`Tracer::finish`]. Without a tracer, [`Traced`] is a branch that is never taken.
+//! [`Tracer::finish`]. Without a tracer, `Traced` is a branch that is never taken.
 //!
 //! What a reader must know: a request is timed from the moment at which it is handed to the kernel to the
 //! moment at which the engine sees its end.

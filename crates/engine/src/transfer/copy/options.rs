@@ -97,7 +97,7 @@ pub enum Sparse {
 /// Treatment of device memory when a copy is done with it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Scrub {
-    /// It is overwritten by DMA before it goes back, as [`crate::transfer::scrub`] does it.
+    /// It is overwritten by DMA before it goes back, as `scrub` does it.
     #[default]
     Auto,
     /// It goes back with payload in it.

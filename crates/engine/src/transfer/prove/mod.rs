@@ -44,13 +44,13 @@ pub struct ProofSetup {
     pub memory_kind: MemoryKind,
     /// Offset in that memory of a slot that holds `length`.
     pub slot_offset: u64,
-    /// Host memory of [`HOST_PARTS`] times `length`.
+    /// Host memory of `HOST_PARTS` times `length`.
     pub host: RegionId,
     /// Offset of the copy in the source, a multiple of its block.
     pub source_offset: u64,
     /// Offset of the copy in the target, a multiple of its block; `length` bytes must be there.
     pub target_offset: u64,
-    /// Bytes of a step: a multiple of both blocks, at most [`LENGTH_MAX`].
+    /// Bytes of a step: a multiple of both blocks, at most `LENGTH_MAX`.
     pub length: u64,
     /// Bytes of the copy that lie in `length`; what is behind them in the target stays.
     pub payload: u64,
@@ -79,7 +79,7 @@ pub struct Proof {
 /// Proves a route in both directions, by a handful of requests one after the other.
 ///
 /// # Errors
-/// [`ProofFailure`], with the target's first block as it was unless it says otherwise. With anything
+/// `ProofFailure`, with the target's first block as it was unless it says otherwise. With anything
 /// left in flight the ring is not to be used again.
 pub fn prove_route<R: Ring>(
     ring: &mut R,

@@ -3,9 +3,9 @@
 //! Each part of the copy is read once into a slot and written to every target out of it, after the
 //! stages have worked on it there; the slot is free when all writes are over. With several slots, reading and writing overlap. The relay neither
 //! chooses sizes nor verifies content, and knows nothing of files but their blocks: the plan and the
-//! caller do. [`relay`] moves a copy from end to end; [`relay_work`] moves the pieces that a [`RelayWork`]
+//! caller do. [`relay`] moves a copy from end to end; `relay_work` moves the pieces that a `RelayWork`
 //! names, makes zeroes of others, and flushes while it goes on, so that a journal can be kept;
-//! [`relay_to`] does so for several targets.
+//! `relay_to` does so for several targets.
 //!
 //! A target that fails or does not answer is dropped and named. The others go on; with none left the
 //! relay ends.

@@ -32,7 +32,7 @@ pub(crate) const ALGORITHM: &str = "xxh128";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManifestHeader {
-    /// [`MANIFEST_SCHEMA`].
+    /// `MANIFEST_SCHEMA`.
     pub schema: String,
     /// Tells the copy from any other; its journal has the same.
     pub copy: String,
@@ -46,7 +46,7 @@ pub struct ManifestHeader {
     pub length: u64,
     /// Length of each chunk but the last in bytes.
     pub chunk: u64,
-    /// [`ALGORITHM`].
+    /// `ALGORITHM`.
     pub algorithm: String,
 }
 
