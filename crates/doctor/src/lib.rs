@@ -1,7 +1,7 @@
 //! What the devices of a machine can be used for, what is in the way, and what to do.
 //!
-//! Pure functions of a fabric, but for boot loaders, whose files `drop_ins` looks at. What only the running machine
-//! tells is passed in as [`HostFacts`].
+//! Functions of a fabric alone; [`HostFacts`] has the facts that only the running machine tells. The scripts of
+//! [`drop_ins`] depend on the files of a boot loader, too.
 #![forbid(unsafe_code)]
 
 mod cards;

@@ -1,4 +1,4 @@
-//! Which layers of the block layer take peer-to-peer pages, and how many bytes at once.
+//! Limits of peer-to-peer pages in the block layer: levels of md, first kernels, bytes of a request.
 
 use peerlane_units::Bytes;
 

@@ -1,7 +1,7 @@
 //! The record: what was asked, what was planned, what was moved, by which route, on what evidence.
 //!
-//! Plain serialisable data, made from values of the model, and nothing else. Integers are bytes and nanoseconds, named so; rates are
-//! derived by the reader. Each top-level object carries its schema name and version.
+//! Plain serialisable data, made from values of the model, and nothing else. Integers are bytes and nanoseconds,
+//! named so; rates are derived by the reader. Each top-level object carries its schema name and version.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -13,7 +13,6 @@ mod export;
 mod fan_out;
 mod hit;
 mod machine;
-mod model_words;
 mod nodes;
 mod pair;
 mod plan;

@@ -1,6 +1,6 @@
 //! Two PCI functions: whether, how and why one reaches memory of the other.
 
-use peerlane_reach::{DriverRule, GuestVerdict, MapType, RouteState};
+use peerlane_reach::{Condition, DriverRule, GuestVerdict, MapType, RouteState};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,6 +174,16 @@ pub struct ReachCondition {
     pub equals: String,
     /// The decision then.
     pub verdict: MapType,
+}
+
+impl From<&Condition> for ReachCondition {
+    fn from(condition: &Condition) -> Self {
+        Self {
+            fact: condition.fact.name().to_owned(),
+            equals: condition.equals.to_owned(),
+            verdict: condition.verdict,
+        }
+    }
 }
 
 /// State of records from before they had one.

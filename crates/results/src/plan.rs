@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -172,6 +173,16 @@ pub struct EndpointFacts {
     /// Its location in the network, for a namespace of NVMe over Fabrics.
     #[serde(default)]
     pub network: Option<NetworkFacts>,
+}
+
+impl EndpointFacts {
+    /// The function that serves this end; `None` where the fabric has none by its names.
+    pub fn function(&self, fabric: &Fabric) -> Option<FunctionId> {
+        [self.address.as_deref(), self.device.as_deref(), Some(self.path.as_str())]
+            .into_iter()
+            .flatten()
+            .find_map(|name| fabric.find_device(name))
+    }
 }
 
 /// Location of a namespace of NVMe over Fabrics.

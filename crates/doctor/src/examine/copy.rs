@@ -13,7 +13,7 @@ use super::{
 };
 use crate::verdict::EndsVerdict;
 
-/// A planned copy, with its verdict and the answers of its probes, of which there may be none.
+/// A planned copy, its verdict, and the answers of its probes, if any were asked.
 #[derive(Debug, Clone)]
 pub struct PlannedCopy<'a> {
     /// The plan.

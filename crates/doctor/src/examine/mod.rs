@@ -48,7 +48,7 @@ use crate::cards::Dnas;
 use crate::verdict::EndsVerdict;
 use bearing::BearsOn;
 
-/// What only the running machine tells, and only to whoever asks it; nothing of a machine that is described.
+/// Facts that only the running machine tells; empty for a machine that is described.
 #[derive(Debug, Clone, Default)]
 pub struct HostFacts {
     /// Functions with memory that whoever runs this may not take, each with the reason.

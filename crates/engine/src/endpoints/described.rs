@@ -5,8 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{
     Fabric, Function, FunctionId, FunctionKind, IommuMode, Namespace, QueueLimits,
 };
-use peerlane_reach::Unserved;
-use peerlane_reach::kernel_refusal;
+use peerlane_reach::{Unserved, kernel_refusal};
 use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 

@@ -19,8 +19,7 @@ use super::world::{QueueEvent, World};
 use crate::io::failure::RequestError;
 use crate::io::journal::{self, Cadence, StateEnvironment};
 use crate::io::ranges::{LoweredLimit, RangeSet};
-use crate::io::watch::Phase;
-use crate::io::watch::Watch;
+use crate::io::watch::{Phase, Watch};
 use crate::transfer::copy::{
     CheckedPlan, CopyError, CopyOptions, FanOut, Sparse, Start, Tools, copy_prepared,
 };

@@ -1,4 +1,4 @@
-//! What payload and small files go by: requests, rings, journals, ranges, and what the kernel says of devices.
+//! Requests and their rings, journals, ranges, small files, and the kernel's facts on block devices.
 
 pub(crate) mod clock;
 pub(crate) mod cufile;

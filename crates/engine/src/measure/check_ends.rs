@@ -4,9 +4,8 @@ use peerlane_units::Bytes;
 
 use super::look::FlowLook;
 use super::{MeasureError, Result};
-use crate::endpoints::guard;
 use crate::endpoints::open::open_source;
-use crate::endpoints::{self, Endpoint, PathNode};
+use crate::endpoints::{self, Endpoint, PathNode, guard};
 use crate::io::extents::{Extent, Grid, data_ranges};
 use crate::io::failure::Role;
 

@@ -6,8 +6,7 @@ use std::path::Path;
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_reach::PEER_REQUEST_MAX;
-use peerlane_results::Path as Way;
-use peerlane_results::{Flow, Route, RouteChoice, Warning};
+use peerlane_results::{Flow, Path as Way, Route, RouteChoice, Warning};
 use peerlane_units::Bytes;
 
 use super::planned::{FlowEnd, PlannedFlow, PlannedParts, as_copy};

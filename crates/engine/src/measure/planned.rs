@@ -3,10 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use peerlane_memory::cuda::CudaError;
-use peerlane_results::Path as Way;
 use peerlane_results::{
-    Asked, EndpointFacts, Flow, Limit, MemoryFacts, MemoryKind, Refusal, Route, RouteChoice,
-    VerifyMode, Warning,
+    Asked, EndpointFacts, Flow, Limit, MemoryFacts, MemoryKind, Path as Way, Refusal, Route,
+    RouteChoice, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 

@@ -10,8 +10,9 @@ use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
-use peerlane_results::Asked;
-use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer, Verdict};
+use peerlane_results::{
+    Asked, Candidate, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer, Verdict,
+};
 use peerlane_units::{Bytes, Nanos};
 
 use super::gpu::{self, GpuWay, way_of};
@@ -22,8 +23,7 @@ use crate::endpoints::open::open_source;
 use crate::endpoints::{Endpoint, Live, PathNode};
 use crate::io::clock::Clock;
 use crate::io::device_memory;
-use crate::io::failure::error_in_words;
-use crate::io::failure::{RequestError, Role};
+use crate::io::failure::{RequestError, Role, error_in_words};
 use crate::io::request::{Request, carry_out};
 use crate::io::ring::{Action, Ring as _};
 use crate::io::system::System;

@@ -10,8 +10,7 @@ use peerlane_results::{Asked, Candidate, MemoryFacts, Plan, Route, Verdict};
 use super::candidates::memory_function;
 use super::gpu::{GpuWay, way_of};
 use super::{PlanError, candidates, gpu, route, shape};
-use crate::endpoints::guard;
-use crate::endpoints::look_to_read;
+use crate::endpoints::{guard, look_to_read};
 use crate::io::failure::Role;
 use crate::io::system::System;
 

@@ -1,4 +1,4 @@
-//! Payload on its way: what carries a plan out, proves its route, reads, loads, compares, exports.
+//! Carries plans out: copies, proofs of a route, reads, loads, comparisons, exports.
 
 pub(crate) mod copy;
 pub mod export;

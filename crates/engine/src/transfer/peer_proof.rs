@@ -14,8 +14,7 @@ use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_results::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-use crate::io::clock::Clock;
-use crate::io::clock::MonotonicClock;
+use crate::io::clock::{Clock, MonotonicClock};
 use crate::io::desk::{Stopped, wait_until};
 use crate::io::random::Random;
 

@@ -162,7 +162,7 @@ impl<'a> Surveyor<'a> {
         Self { machine, clock, deadline, surveys, done, is_stuck }
     }
 
-    /// The same surveyor, which need not read what these surveys tell.
+    /// The same surveyor, without reading again what these surveys tell.
     #[must_use]
     pub fn with_surveys(self, surveys: &Surveys) -> Self {
         Self { surveys: surveys.clone(), ..self }

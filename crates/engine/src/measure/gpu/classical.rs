@@ -13,10 +13,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use peerlane_memory::Region;
 use peerlane_memory::cuda::{CudaError, DeviceMemory};
-use peerlane_memory::host;
-use peerlane_memory::mapped;
+use peerlane_memory::{Region, host, mapped};
 use peerlane_results::Path as Way;
 use peerlane_units::Bytes;
 

@@ -18,8 +18,7 @@ use crate::endpoints::lane::{GpuSide, LaneError, RouteFault, Session, SlotShape,
 use crate::endpoints::machine::Machine;
 use crate::endpoints::open::{Attached, Opened};
 use crate::io::extents::{Extent, Grid, data_ranges, first_data};
-use crate::io::failure::Role;
-use crate::io::failure::error_in_words;
+use crate::io::failure::{Role, error_in_words};
 use crate::io::request::{EndOfFile, Request, RequestProgress, carry_out};
 use crate::io::ring::{Action, AnyRing, Around as _, FileId, RegionId, Ring, Staged};
 use crate::io::stage::Stage;

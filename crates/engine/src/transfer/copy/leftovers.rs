@@ -6,8 +6,7 @@ use std::path::Path;
 use super::CopyError;
 use super::begin::Beginning;
 use super::beside::remove_left;
-use crate::io::journal::is_partial_of;
-use crate::io::journal::{Identity, Journal, Store, identity_of_file};
+use crate::io::journal::{Identity, Journal, Store, identity_of_file, is_partial_of};
 
 impl Beginning<'_, '_> {
     /// Removes what an unfinished copy left, if it is what its journal says.

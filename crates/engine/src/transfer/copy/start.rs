@@ -21,8 +21,7 @@ use crate::endpoints::machine::Machine;
 use crate::io::failure::Role;
 use crate::io::journal::Recorder;
 use crate::io::system::System;
-use crate::plan::TARGETS_MAX;
-use crate::plan::{self, PlanError, Prepared};
+use crate::plan::{self, PlanError, Prepared, TARGETS_MAX};
 use crate::transfer::stages::StageRow;
 
 /// A plan that was looked at again.

@@ -13,8 +13,7 @@ use rustix::fs::IFlags;
 use super::{CopyError, CopyOptions, Tools, copy};
 pub(crate) use crate::faults::bare_machine;
 use crate::io::clock::MonotonicClock;
-use crate::io::watch::Phase;
-use crate::io::watch::Watch;
+use crate::io::watch::{Phase, Watch};
 use crate::plan;
 use crate::testing::skip;
 

@@ -12,18 +12,16 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::manifest::{ChunkDigest, Manifest, ManifestError, hex};
-use crate::endpoints::guard;
 use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
-use crate::endpoints::{EndError, Endpoint};
+use crate::endpoints::{EndError, Endpoint, guard};
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role, differing};
 use crate::io::request::{Request, carry_until};
 use crate::io::ring::{Action, FileId, RegionId, Ring as _, UringError};
 use crate::io::stage::chunk_digest;
 use crate::io::system::System;
-use crate::io::watch::Phase;
-use crate::io::watch::Watch;
+use crate::io::watch::{Phase, Watch};
 use peerlane_results::warnings_of_machine;
 
 /// Chunks in flight, and the most host memory that they take together.

@@ -12,16 +12,14 @@ use peerlane_results::{
 use peerlane_units::{Bytes, Nanos};
 
 use super::{ComparisonRequest, Coverage, Digests, Verified, VerifyError, verify};
-use crate::endpoints::guard;
 use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
-use crate::endpoints::{EndError, Endpoint};
+use crate::endpoints::{EndError, Endpoint, guard};
 use crate::io::clock::Clock;
 use crate::io::failure::{Role, differing};
 use crate::io::ring::UringError;
 use crate::io::system::System;
-use crate::io::watch::Phase;
-use crate::io::watch::Watch;
+use crate::io::watch::{Phase, Watch};
 use peerlane_results::warnings_of_machine;
 
 /// Bytes of each of the two regions of host memory.
