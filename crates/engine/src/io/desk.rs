@@ -12,10 +12,10 @@ use crate::io::clock::Clock;
 /// Pause between two looks at what the GPU does.
 const NAP: Duration = Duration::from_micros(20);
 
-/// Pinned host memory with a lane of its own.
+/// Pinned host memory with a queue of its own.
 pub(crate) struct Desk {
     pinned: Arc<Pinned>,
-    lane: CopyQueue,
+    queue: CopyQueue,
 }
 
 /// Reason why a copy did not end.
@@ -50,7 +50,7 @@ pub(crate) fn wait_until(
 
 impl Desk {
     pub(crate) fn new(gpu: &Arc<Gpu>, room: Bytes) -> Result<Self, CudaError> {
-        Ok(Self { pinned: gpu.pin(room)?, lane: gpu.lane()? })
+        Ok(Self { pinned: gpu.pin(room)?, queue: gpu.copy_queue()? })
     }
 
     pub(crate) fn room(&self) -> u64 {
@@ -68,8 +68,8 @@ impl Desk {
         let pinned = &self.pinned;
         let copy =
             Copy { direction, pinned, pinned_offset: 0, memory, memory_offset, length, tag: 0 };
-        self.lane.begin(&copy)?;
-        wait_until(time, || Ok(self.lane.finished()?.is_some()))
+        self.queue.begin(&copy)?;
+        wait_until(time, || Ok(self.queue.finished()?.is_some()))
     }
 
     /// Overwrites memory with zeroes; says how many bytes.

@@ -53,6 +53,30 @@ pub(crate) struct Request {
     pub(crate) progress: RequestProgress,
 }
 
+/// A place in a file of a ring.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FilePlace {
+    pub(crate) file: FileId,
+    pub(crate) offset: u64,
+    /// Requests are multiples of it.
+    pub(crate) block: u64,
+}
+
+/// A place in a region of a ring.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MemoryPlace {
+    pub(crate) region: RegionId,
+    pub(crate) offset: u64,
+    pub(crate) kind: MemoryKind,
+}
+
+impl MemoryPlace {
+    /// A place in host memory.
+    pub(crate) fn host(region: RegionId, offset: u64) -> Self {
+        Self { region, offset, kind: MemoryKind::Host }
+    }
+}
+
 /// Meaning of an end of the file before all was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndOfFile {
@@ -80,23 +104,23 @@ impl Request {
     /// Moves `need` bytes between a place in a file and one in memory, asked for in whole blocks of the file. A file
     /// that ends before is a failure.
     pub(crate) fn new(
-        (role, action): (Role, Action),
-        (file, file_offset): (FileId, u64),
-        (region, region_offset, memory): (RegionId, u64, MemoryKind),
+        role: Role,
+        action: Action,
+        file: FilePlace,
+        memory: MemoryPlace,
         need: u64,
-        block: u64,
     ) -> Self {
         Self {
             role,
             action,
-            file,
-            file_offset,
-            region,
-            region_offset,
-            memory,
+            file: file.file,
+            file_offset: file.offset,
+            region: memory.region,
+            region_offset: memory.offset,
+            memory: memory.kind,
             need,
-            ask: need.next_multiple_of(block),
-            block,
+            ask: need.next_multiple_of(file.block),
+            block: file.block,
             end: EndOfFile::Fails,
             progress: RequestProgress::default(),
         }

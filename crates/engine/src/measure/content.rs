@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use peerlane_memory::host;
-use peerlane_results::{Evidence, MemoryKind, RouteVerdict, Verification, VerifyMode, Warning};
+use peerlane_results::{Evidence, RouteVerdict, Verification, VerifyMode, Warning};
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
@@ -17,7 +17,7 @@ use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
 use crate::io::failure::Role;
 use crate::io::ranges::RangeSet;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::stamp::{SECTOR, Stamp};
 use crate::transfer::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
@@ -154,12 +154,19 @@ impl ReadyFlow {
                 fill(seed, slot, bytes);
             }
             let steps = [
-                (Action::Write, (self.host, 0, MemoryKind::Host)),
-                (Action::Read, (self.region, slot * self.shape.stride, self.kind)),
+                (Action::Write, MemoryPlace::host(self.host, 0)),
+                (
+                    Action::Read,
+                    MemoryPlace {
+                        region: self.region,
+                        offset: slot * self.shape.stride,
+                        kind: self.kind,
+                    },
+                ),
             ];
             for (action, place) in steps {
-                let (what, file) = ((Role::Target, action), (target.payload, start));
-                let request = Request::new(what, file, place, length, self.blocks[1]);
+                let to = FilePlace { file: target.payload, offset: start, block: self.blocks[1] };
+                let request = Request::new(Role::Target, action, to, place, length);
                 carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
             }
         }
@@ -286,9 +293,10 @@ pub(super) fn read_back<R: Ring>(
             .map(|(lane, (index, _))| {
                 let part = slots.part(*index, planned.flow.bytes.0);
                 let (start, need) = (part.start, piece.min(part.end - part.start));
-                let from = (back.file, planned.flow.target_offset.0 + start);
-                let place = (back.host, lane as u64 * piece, MemoryKind::Host);
-                Request::new((Role::Target, Action::Read), from, place, need, back.block)
+                let offset = planned.flow.target_offset.0 + start;
+                let from = FilePlace { file: back.file, offset, block: back.block };
+                let place = MemoryPlace::host(back.host, lane as u64 * piece);
+                Request::new(Role::Target, Action::Read, from, place, need)
             })
             .collect();
         carry_out(ring, &mut requests, tools.clock, tools.deadline)?;

@@ -1,6 +1,5 @@
 //! Content for a source that may be written, given to it before anything is timed.
 
-use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::content;
@@ -8,7 +7,7 @@ use super::planned::PlannedFlow;
 use super::{FlowTools, MeasureError, Result};
 use crate::endpoints::lane::Session;
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, Ring};
 use crate::transfer::copy::{Claim, check, open_in_place};
 
@@ -50,12 +49,13 @@ impl PlannedFlow {
             if let Some(bytes) = session.ring.host_bytes(region) {
                 content::fill(tools.seed, offset + start, bytes);
             }
-            let (what, place) = ((Role::Source, Action::Write), (region, 0, MemoryKind::Host));
-            let request = Request::new(what, (file, offset + start), place, need, block);
+            let (to, place) =
+                (FilePlace { file, offset: offset + start, block }, MemoryPlace::host(region, 0));
+            let request = Request::new(Role::Source, Action::Write, to, place, need);
             carry_out(&mut session.ring, &mut [request], tools.clock, tools.deadline)?;
             start += need;
         }
-        check::flush_file(&mut session.ring, (file, region), tools.deadline, tools.clock)?;
+        check::flush_file(&mut session.ring, file, region, tools.deadline, tools.clock)?;
         Ok(true)
     }
 }

@@ -10,7 +10,7 @@ use super::{FlowTools, MeasureError, Result};
 use crate::endpoints::lane::{LaneError, Session, SlotShape, take_slots};
 use crate::endpoints::open::{Attached, Opened, open_source};
 use crate::endpoints::{Live, machine};
-use crate::io::ring::{AnyRing, FileId, RegionId, Ring, Staged};
+use crate::io::ring::{AnyRing, RegionId, Ring, Staged};
 use crate::io::trace::{NoteLog, Traced};
 use crate::plan::SLOT_ALIGNMENT;
 use crate::transfer::copy::check::{self, NotProved};
@@ -208,7 +208,7 @@ impl ReadyFlow {
     /// Makes what was written durable.
     pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         let Some(target) = self.target else { return Ok(()) };
-        let file: (FileId, RegionId) = (target.payload, self.region);
-        Ok(check::flush_file(&mut self.ring, file, tools.deadline, tools.clock)?)
+        let (file, region) = (target.payload, self.region);
+        Ok(check::flush_file(&mut self.ring, file, region, tools.deadline, tools.clock)?)
     }
 }

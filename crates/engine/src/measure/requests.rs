@@ -190,7 +190,7 @@ pub(super) fn one_way<R: Ring>(
     let mut blocks = planned.blocks(start, account, tools);
     let moved = stream(ring, way, &mut blocks, log, clock, tools.watch)?;
     if way.action == Action::Write {
-        flush_file(ring, (way.file, named), tools.deadline, clock)?;
+        flush_file(ring, way.file, named, tools.deadline, clock)?;
     }
     let end = clock.now();
     let EndedBlocks { latency, first_done, pace } = blocks.end();

@@ -1,6 +1,5 @@
 //! Tells whether a source holds anything, by a few of its blocks, read before anything is timed.
 
-use peerlane_results::MemoryKind;
 use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
@@ -8,7 +7,7 @@ use super::{FlowTools, MeasureError, Result};
 use crate::endpoints::lane::Session;
 use crate::endpoints::open::open_source;
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, Ring};
 
 /// Blocks that are read, spread evenly over the range.
@@ -37,9 +36,9 @@ impl PlannedFlow {
         let mut start = 0;
         while start < length {
             let need = most.min(length - start);
-            let from = (file, self.flow.offset.0 + start);
-            let (what, place) = ((Role::Source, Action::Read), (region, 0, MemoryKind::Host));
-            let request = Request::new(what, from, place, need, block);
+            let from = FilePlace { file, offset: self.flow.offset.0 + start, block };
+            let place = MemoryPlace::host(region, 0);
+            let request = Request::new(Role::Source, Action::Read, from, place, need);
             carry_out(&mut session.ring, &mut [request], tools.clock, tools.deadline)?;
             let need = usize::try_from(need).unwrap_or(0);
             let found = session.ring.host_bytes(region).and_then(|bytes| bytes.get(..need));

@@ -9,7 +9,7 @@ use peerlane_units::Nanos;
 use super::blocks::Blocks;
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role};
-use crate::io::request::{LONGEST_SLEEP, Request};
+use crate::io::request::{FilePlace, LONGEST_SLEEP, MemoryPlace, Request};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::watch::Watch;
 use crate::transfer::relay::{RelayWork, StageTally, count, latencies};
@@ -102,18 +102,21 @@ impl StreamSetup {
     fn request(&self, slot: usize, step: SlotStep, range: &Range<u64>) -> Request {
         let need = range.end - range.start;
         let role = if self.action == Action::Read { Role::Source } else { Role::Target };
-        let region_offset = match self.place {
+        let offset = match self.place {
             RegionLocation::Slot(stride) => slot as u64 * stride,
             RegionLocation::Range(start) => start + range.start,
         };
-        let place = (self.region, region_offset, self.memory);
-        let (action, file, block) = match step {
+        let place = MemoryPlace { region: self.region, offset, kind: self.memory };
+        let (action, file) = match step {
             SlotStep::Drive => {
-                (self.action, (self.file, self.offset + range.start), self.file_block)
+                let (file, offset) = (self.file, self.offset + range.start);
+                (self.action, FilePlace { file, offset, block: self.file_block })
             }
-            SlotStep::Stage => (Action::Stage, (FileId(0), range.start), 1),
+            SlotStep::Stage => {
+                (Action::Stage, FilePlace { file: FileId(0), offset: range.start, block: 1 })
+            }
         };
-        Request::new((role, action), file, place, need, block)
+        Request::new(role, action, file, place, need)
     }
 }
 

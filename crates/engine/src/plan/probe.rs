@@ -24,7 +24,7 @@ use crate::endpoints::{Endpoint, Live, PathNode};
 use crate::io::clock::Clock;
 use crate::io::device_memory;
 use crate::io::failure::{RequestError, Role, error_in_words};
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, Ring as _};
 use crate::io::system::System;
 
@@ -170,8 +170,10 @@ fn read_block(
     }
     let mut session = Session::new(4, [], None).map_err(in_words)?;
     let file = session.attach_file(&opened).map_err(in_words)?;
-    let place = (session.ring.attach_region(region), 0, MemoryKind::P2pmem);
-    let request = Request::new((Role::Source, Action::Read), (file, 0), place, block, block);
+    let region = session.ring.attach_region(region);
+    let place = MemoryPlace { region, offset: 0, kind: MemoryKind::P2pmem };
+    let from = FilePlace { file, offset: 0, block };
+    let request = Request::new(Role::Source, Action::Read, from, place, block);
     Ok(judge(carry_out(&mut session.ring, &mut [request], clock, deadline)))
 }
 

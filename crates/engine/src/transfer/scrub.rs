@@ -15,7 +15,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role};
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 
 /// The most that is borrowed, in bytes: host traffic and the loss at a power cut grow with it, the
@@ -189,7 +189,8 @@ impl<R: Ring> Scrubber<'_, R> {
             let mut requests = Vec::with_capacity(SIDE_BY_SIDE);
             while at < setup.memory_length && requests.len() < SIDE_BY_SIDE {
                 let length = setup.length.min(setup.memory_length - at);
-                let memory = (setup.memory, at, setup.memory_kind);
+                let (region, kind) = (setup.memory, setup.memory_kind);
+                let memory = MemoryPlace { region, offset: at, kind };
                 requests.push(self.request(Action::Read, memory, length));
                 at += length;
             }
@@ -220,14 +221,16 @@ impl<R: Ring> Scrubber<'_, R> {
     ) -> Result<(), ScrubCause> {
         self.step = step;
         let length = self.setup.length;
-        let place = (self.setup.host, part * length, MemoryKind::Host);
+        let place = MemoryPlace::host(self.setup.host, part * length);
         let mut request = [self.request(action, place, length)];
         Ok(carry_out(self.ring, &mut request, self.clock, self.setup.deadline)?)
     }
 
-    fn request(&self, action: Action, place: (RegionId, u64, MemoryKind), length: u64) -> Request {
-        let file = (self.setup.target, self.setup.target_offset);
-        Request::new((Role::Target, action), file, place, length, self.setup.block)
+    fn request(&self, action: Action, place: MemoryPlace, length: u64) -> Request {
+        let setup = self.setup;
+        let (file, offset, block) = (setup.target, setup.target_offset, setup.block);
+        let file = FilePlace { file, offset, block };
+        Request::new(Role::Target, action, file, place, length)
     }
 
     fn part(&mut self, part: u64) -> Result<&mut [u8], ScrubCause> {

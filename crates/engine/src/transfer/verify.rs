@@ -7,13 +7,12 @@
 mod ends;
 mod tally;
 
-use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role};
 use crate::io::random::Random;
-use crate::io::request::{Request, carry_out, carry_until};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out, carry_until};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::watch::Watch;
 use crate::transfer::relay::Transfer;
@@ -324,15 +323,15 @@ fn pair(
 ) -> [Request; 2] {
     let ComparisonRequest { source_block, target_block, source_offset, target_offset, .. } =
         comparison;
-    let read = |role, (file, start): (FileId, &u64), place, block: &u64| {
-        let place = (region, place, MemoryKind::Host);
-        let from = (file, start + stretch.offset);
-        Request::new((role, Action::Read), from, place, stretch.length, *block)
+    let read = |role, file, start: &u64, block: &u64, place| {
+        let from = FilePlace { file, offset: start + stretch.offset, block: *block };
+        let place = MemoryPlace::host(region, place);
+        Request::new(role, Action::Read, from, place, stretch.length)
     };
     let place = 2 * lane * layout.part;
-    let source = read(Role::Source, (comparison.source, source_offset), place, source_block);
+    let source = read(Role::Source, comparison.source, source_offset, source_block, place);
     let place = place + layout.part;
-    let target = read(Role::Target, (comparison.target, target_offset), place, target_block);
+    let target = read(Role::Target, comparison.target, target_offset, target_block, place);
     [source, target]
 }
 

@@ -341,7 +341,7 @@ fn wish_to_stop_ends_load_at_once() {
     let stopped = bench.load(std::slice::from_ref(&part), &mut watch);
     let Err(LoadError::Stopped { done }) = stopped else { panic!("{stopped:?}") };
     assert!(done.0 >= 1 << 20 && done.0 < 16 << 20, "{done}");
-    // The lanes serve the next one.
+    // The pairs of slots serve the next one.
     bench.load(&[part], &mut ()).unwrap();
     drop((owner, target));
     bench.end();
@@ -394,7 +394,7 @@ fn less_pinned_memory_is_said_once() {
 }
 
 #[test]
-fn idle_lanes_are_cleared_and_given_back() {
+fn idle_slots_are_cleared_and_given_back() {
     let mut bench = LoadBench::new("", settings(2, 128 << 20));
     bench.pool = PinnedPool::new(Duration::from_millis(50));
     bench.file("file", 9 << 20, 12);
@@ -404,7 +404,7 @@ fn idle_lanes_are_cleared_and_given_back() {
     drop((owner, target));
     let until = Instant::now() + Duration::from_secs(20);
     while Arc::strong_count(&bench.gpu) > 1 || bench.pool.pinned() > Bytes::ZERO {
-        assert!(Instant::now() < until, "lanes are kept");
+        assert!(Instant::now() < until, "slots are kept");
         std::thread::yield_now();
     }
     assert_eq!(bench.mock.calls("host left content"), 0);
@@ -430,7 +430,7 @@ fn loads_side_by_side_share_the_bound() {
 }
 
 #[test]
-fn lower_bound_releases_idle_lanes() {
+fn lower_bound_releases_idle_slots() {
     let mut bench = LoadBench::new("", settings(2, 16 << 20));
     let content = bench.file("file", 9 << 20, 14);
     let (owner, target) = bench.own(9 << 20);
@@ -447,8 +447,8 @@ fn lower_bound_releases_idle_lanes() {
 }
 
 #[test]
-fn lanes_of_a_load_that_moves_are_waited_for() {
-    // One lane: the first load has it for longer than the second one's deadline, and moves all the time.
+fn slots_of_a_load_that_moves_are_waited_for() {
+    // One pair of slots: the first load has it for longer than the second one's deadline, and moves all the time.
     let mut bench = LoadBench::new("delay=300", settings(1, 128 << 10));
     bench.deadline = Nanos(200_000_000);
     bench.file("file", 3 << 20, 15);
@@ -467,7 +467,7 @@ fn lanes_of_a_load_that_moves_are_waited_for() {
 }
 
 #[test]
-fn lanes_of_a_failed_gpu_are_not_kept() {
+fn slots_of_a_failed_gpu_are_not_kept() {
     let bench = LoadBench::new("fail_copy=1", settings(2, 16 << 20));
     bench.file("file", 1 << 20, 16);
     let (owner, target) = bench.own(1 << 20);

@@ -238,7 +238,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn lane(self: &Arc<Self>) -> Result<CopyQueue, CudaError> {
+    pub fn copy_queue(self: &Arc<Self>) -> Result<CopyQueue, CudaError> {
         CopyQueue::new(self)
     }
 

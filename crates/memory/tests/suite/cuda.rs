@@ -31,8 +31,8 @@ fn copy<'a>(
 }
 
 /// Looks until the copy is over; the mock says so after a few looks.
-fn finish(lane: &mut CopyQueue) -> u64 {
-    (0..100).find_map(|_| lane.finished().unwrap()).expect("a copy that ends")
+fn finish(queue: &mut CopyQueue) -> u64 {
+    (0..100).find_map(|_| queue.finished().unwrap()).expect("a copy that ends")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn copies_round_trip_and_release_in_order() {
     let (mut pinned, mut back) =
         (gpu.pin(Bytes::kib(64)).unwrap(), gpu.pin(Bytes::kib(64)).unwrap());
     Pinned::bytes_mut(&mut pinned).unwrap().fill(0x5a);
-    let (mut there, mut here) = (gpu.lane().unwrap(), gpu.lane().unwrap());
+    let (mut there, mut here) = (gpu.copy_queue().unwrap(), gpu.copy_queue().unwrap());
     there.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 7)).unwrap();
     assert_eq!(there.finished().unwrap(), None, "not at once");
     assert!(Pinned::bytes_mut(&mut pinned).is_none(), "not while it is copied");
@@ -103,11 +103,11 @@ fn dropped_memory_is_freed_after_copy() {
     let mock = Mock::new("delay=5");
     let gpu = first(&mock);
     let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
-    let mut lane = gpu.lane().unwrap();
-    lane.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap();
+    let mut queue = gpu.copy_queue().unwrap();
+    queue.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap();
     drop((memory, pinned, gpu));
     assert_eq!(mock.calls("cuMemFree"), 0);
-    drop(lane);
+    drop(queue);
     mock.expect_all_undone();
 }
 
@@ -164,12 +164,12 @@ fn copies_beyond_ends_never_reach_driver() {
     let mock = Mock::new("");
     let gpu = first(&mock);
     let (memory, pinned) = (gpu.allocate(Bytes::kib(8)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
-    let mut lane = gpu.lane().unwrap();
+    let mut queue = gpu.copy_queue().unwrap();
     for (pinned_offset, memory_offset, length) in [(0, 0, 8192), (1, 0, 4096), (0, u64::MAX, 1)] {
         let direction = CopyDirection::ToDevice;
         let (pinned, memory) = (&pinned, &memory);
         let one = Copy { direction, pinned, pinned_offset, memory, memory_offset, length, tag: 0 };
-        assert!(matches!(lane.begin(&one), Err(CudaError::Range { .. })));
+        assert!(matches!(queue.begin(&one), Err(CudaError::Range { .. })));
     }
     assert_eq!(mock.calls("cuMemcpyHtoDAsync"), 0);
 }
@@ -184,10 +184,10 @@ fn failed_allocations_and_copies_leak_nothing() {
     assert!(!error.is_missing() && error.hint().is_some_and(|hint| hint.contains("--block")));
     assert!(matches!(gpu.allocate(Bytes(0)), Err(CudaError::Length { .. })));
     let (memory, pinned) = (gpu.allocate(Bytes::kib(4)).unwrap(), gpu.pin(Bytes::kib(4)).unwrap());
-    let mut lane = gpu.lane().unwrap();
-    let error = lane.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap_err();
+    let mut queue = gpu.copy_queue().unwrap();
+    let error = queue.begin(&copy(CopyDirection::ToDevice, &pinned, &memory, 1)).unwrap_err();
     assert_eq!(error, CudaError::Call { call: "cuMemcpyHtoDAsync", code: 719 });
-    drop((memory, pinned, lane, gpu));
+    drop((memory, pinned, queue, gpu));
     mock.expect_all_undone();
 }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use peerlane_memory::cuda::CopyDirection;
-use peerlane_results::{MemoryKind, Verification, VerifyMode};
+use peerlane_results::{Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::super::content::{self, Slots};
@@ -16,7 +16,7 @@ use super::saw;
 use crate::io::desk::Stopped;
 use crate::io::failure::Role;
 use crate::io::ranges::RangeSet;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, Ring};
 
 /// Parts of the range that came last into each place of the memory.
@@ -171,9 +171,10 @@ impl ReadyGpuFlow {
             .desk
             .copy(CopyDirection::ToHost, (&self.side.memory, place), need, time)
             .map_err(|stopped| Self::stopped(planned, stopped, tools.deadline))?;
-        let from = (self.file, planned.flow.offset.0 + range.start);
-        let (what, place) = ((Role::Source, Action::Read), (self.host, 0, MemoryKind::Host));
-        let request = Request::new(what, from, place, need, self.block);
+        let offset = planned.flow.offset.0 + range.start;
+        let from = FilePlace { file: self.file, offset, block: self.block };
+        let place = MemoryPlace::host(self.host, 0);
+        let request = Request::new(Role::Source, Action::Read, from, place, need);
         carry_out(&mut self.ring, &mut [request], tools.clock, tools.deadline)?;
         let size = usize::try_from(need).unwrap_or(usize::MAX);
         let file = self.ring.host_bytes(self.host).and_then(|bytes| bytes.get(..size));

@@ -182,8 +182,7 @@ impl ReadyGpuFlow {
 
     /// Makes what was written durable: cuFile leaves that to its users.
     pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
-        let named = (self.file, self.host);
-        Ok(flush_file(&mut self.ring, named, tools.deadline, tools.clock)?)
+        Ok(flush_file(&mut self.ring, self.file, self.host, tools.deadline, tools.clock)?)
     }
 }
 

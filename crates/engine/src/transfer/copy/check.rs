@@ -140,14 +140,15 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
 pub(super) fn flush(ready: &mut AttachedMemory, clock: &dyn Clock) -> Result<(), RequestError> {
     ready.ring.phase(PhaseKind::Flush);
     let transfer = &ready.transfer;
-    let file = (transfer.target, transfer.region);
-    flush_file(&mut ready.ring, file, transfer.deadline, clock)
+    let (file, region) = (transfer.target, transfer.region);
+    flush_file(&mut ready.ring, file, region, transfer.deadline, clock)
 }
 
 /// The same for any file of the ring; a region of the ring is named with it and not used.
 pub(crate) fn flush_file<R: Ring>(
     ring: &mut R,
-    (file, region): (FileId, RegionId),
+    file: FileId,
+    region: RegionId,
     deadline: Nanos,
     clock: &dyn Clock,
 ) -> Result<(), RequestError> {
@@ -322,7 +323,7 @@ mod tests {
         let mut ring = SimRing::new(4, 1, Mood { early: 512, ..Mood::default() });
         let region = ring.attach_region(SimRegion { bytes: vec![0; 512], is_device: false });
         let (file, clock) = (ring.attach_file(file).unwrap(), ring.clock());
-        flush_file(&mut Halting { ring, time }, (file, region), Nanos::seconds(1), &clock)
+        flush_file(&mut Halting { ring, time }, file, region, Nanos::seconds(1), &clock)
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use peerlane_memory::Region;
-use peerlane_results::{MemoryKind, Plan, Verification, VerifyMode};
+use peerlane_results::{Plan, Verification, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::compare::OpenPair;
@@ -22,7 +22,7 @@ use super::{CopyError, Tools, claims};
 use crate::endpoints::lane::Session;
 use crate::endpoints::machine::Machine;
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, FileId, Ring};
 use crate::transfer::relay::Transfer;
 use crate::transfer::verify::{ComparisonRequest, Coverage, VerifyError, sample_size};
@@ -153,8 +153,8 @@ impl<R: Ring> TwinPair<'_, R> {
         let length = chunk.end - chunk.start;
         let ends = self.ends;
         let read = |role, file, offset: u64, block, host| {
-            let place = (host, 0, MemoryKind::Host);
-            Request::new((role, Action::Read), (file, offset + chunk.start), place, length, block)
+            let from = FilePlace { file, offset: offset + chunk.start, block };
+            Request::new(role, Action::Read, from, MemoryPlace::host(host, 0), length)
         };
         let [source, target] = ends.hosts;
         let mut requests = [

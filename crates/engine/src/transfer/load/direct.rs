@@ -19,7 +19,7 @@ use crate::endpoints::lane::fit;
 use crate::io::cufile::meets_hole;
 use crate::io::desk::{Stopped, wait_until};
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, AttachError, FileId, GpuRing, RegionId, Ring, Uring};
 use crate::io::watch::ReadTools;
 
@@ -171,7 +171,8 @@ impl CuFileRing {
             AttachError::System(source) => LoadError::File { action: "attach", source },
             AttachError::CuFile(error) => LoadError::not_direct(&error.to_string()),
         })?;
-        let mut requests = requests(range, file, (region, place));
+        let place = MemoryPlace { region, offset: place, kind: MemoryKind::Gpu };
+        let mut requests = requests(range, file, place);
         let carried = carry_out(&mut self.ring, &mut requests, tools.clock, tools.deadline);
         // What is stuck stays attached, and goes with the ring.
         if self.ring.in_flight() == 0 {
@@ -211,13 +212,14 @@ fn room(range: &Range<u64>) -> u64 {
 }
 
 /// Requests for whole blocks; bytes beyond the end of the range are not needed.
-fn requests(range: &Range<u64>, file: FileId, (region, place): (RegionId, u64)) -> Vec<Request> {
+fn requests(range: &Range<u64>, file: FileId, place: MemoryPlace) -> Vec<Request> {
     let first = first_block(range.start);
     let starts = std::iter::successors(Some(first), |start| start.checked_add(REQUEST_BYTES));
     let request = |start: u64| {
-        let memory = (region, place + (start - first), MemoryKind::Gpu);
+        let offset = place.offset + (start - first);
+        let from = FilePlace { file, offset: start, block: BLOCK };
         let need = REQUEST_BYTES.min(range.end - start);
-        Request::new((Role::Source, Action::Read), (file, start), memory, need, BLOCK)
+        Request::new(Role::Source, Action::Read, from, MemoryPlace { offset, ..place }, need)
     };
     starts.take_while(|start| *start < range.end).map(request).collect()
 }
@@ -272,7 +274,8 @@ mod tests {
                 vec![(4096, REQUEST_BYTES, REQUEST_BYTES), (REQUEST_BYTES + 4096, 905, 4096)],
             ),
         ] {
-            let got: Vec<(u64, u64, u64)> = requests(&range, file, (region, 0))
+            let place = MemoryPlace { region, offset: 0, kind: MemoryKind::Gpu };
+            let got: Vec<(u64, u64, u64)> = requests(&range, file, place)
                 .iter()
                 .map(|one| (one.file_offset, one.need, one.ask))
                 .collect();

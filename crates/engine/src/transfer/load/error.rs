@@ -46,7 +46,7 @@ pub enum LoadError {
     },
     /// Other loads of this process hold all pinned memory.
     #[error("no pinned host memory within {pinned}: other loads of this process have it")]
-    NoLane {
+    NoSlots {
         /// The limit.
         pinned: Bytes,
     },
@@ -135,7 +135,7 @@ impl LoadError {
             Self::Uring(_)
             | Self::Cuda(_)
             | Self::Setting { .. }
-            | Self::NoLane { .. }
+            | Self::NoSlots { .. }
             | Self::GpuStuck { .. }
             | Self::Stopped { .. }
             | Self::FellBack(_)
@@ -162,7 +162,7 @@ impl LoadError {
             Self::RouteNotKnown(none) => Some(none.hint()),
             Self::Part(part) => part.error.hint(),
             Self::Setting { .. } => Some("a number with K, M or G: PEERLANE_PINNED=128M"),
-            Self::NoLane { .. } => Some("raise the bound: PEERLANE_PINNED=256M, or `pinned=`"),
+            Self::NoSlots { .. } => Some("raise the bound: PEERLANE_PINNED=256M, or `pinned=`"),
             Self::GpuStuck { .. } => {
                 Some("`nvidia-smi -q` and `sudo dmesg | grep -i xid` say how the GPU is")
             }

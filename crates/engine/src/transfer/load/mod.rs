@@ -48,7 +48,7 @@ use crate::io::failure::{Cause, RequestFailure, Role, Stuck};
 use crate::io::ring::Action;
 use direct::DirectLoader;
 use job::LoadJob;
-use pool::{Lane, NoLane, TakenLanes};
+use pool::{NoSlots, SlotPair, TakenPairs};
 use worker::Worker;
 
 /// Unit of offsets and lengths of direct I/O: no drive or file system in use asks for more.
@@ -117,7 +117,7 @@ fn first_block(offset: u64) -> u64 {
 }
 
 impl<'a> Loader<'a> {
-    /// A loader with lanes of a pool; nothing is taken before it is needed.
+    /// A loader with pairs of a pool; nothing is taken before it is needed.
     pub fn new(
         gpu: &Arc<Gpu>,
         ways: &'a LoadRoutes,
@@ -232,14 +232,14 @@ impl<'a> Loader<'a> {
         let (total, most) = (lengths.sum::<u64>(), self.settings.allowed());
         let pieces = usize::try_from(total.div_ceil(pool::SLOT_BYTES)).unwrap_or(usize::MAX);
         let marks = marks(wanted.iter().map(|&at| &parts[at]))?;
-        let taken = self.take_lanes(most.min(pieces.max(1)), tools)?;
+        let taken = self.take_pairs(most.min(pieces.max(1)), tools)?;
         if let Some(shortage) = &taken.shortage {
             tools.watch.notice(shortage);
         }
-        let job = LoadJob::new(parts, wanted, self.on_failure, marks, taken.lanes.len());
+        let job = LoadJob::new(parts, wanted, self.on_failure, marks, taken.pairs.len());
         let job = Arc::new(job);
-        let lanes = taken.lanes.into_iter().enumerate();
-        let threads: Vec<_> = lanes.map(|(number, lane)| self.begin(&job, number, lane)).collect();
+        let pairs = taken.pairs.into_iter().enumerate();
+        let threads: Vec<_> = pairs.map(|(number, pair)| self.begin(&job, number, pair)).collect();
         self.watch(&job, Bytes(total), tools);
         if job.wait(Duration::ZERO) {
             // Workers hold the caller's memory until they have ended.
@@ -252,11 +252,11 @@ impl<'a> Loader<'a> {
         Ok(results)
     }
 
-    fn take_lanes(
+    fn take_pairs(
         &self,
         wanted: usize,
         tools: &mut ReadTools<'_>,
-    ) -> Result<TakenLanes, LoadError> {
+    ) -> Result<TakenPairs, LoadError> {
         let mut standstill = Standstill::new(self.pool.steps(), tools.clock);
         let mut is_late = false;
         let mut stops = || {
@@ -265,18 +265,18 @@ impl<'a> Loader<'a> {
         };
         let taken = self.pool.take(&self.gpu, wanted, self.settings.pinned, &mut stops);
         taken.map_err(|none| match none {
-            NoLane::Cuda(error) => error.into(),
-            NoLane::Stopped if is_late => LoadError::NoLane { pinned: self.settings.pinned },
-            NoLane::Stopped => LoadError::Stopped { done: Bytes::ZERO },
+            NoSlots::Cuda(error) => error.into(),
+            NoSlots::Stopped if is_late => LoadError::NoSlots { pinned: self.settings.pinned },
+            NoSlots::Stopped => LoadError::Stopped { done: Bytes::ZERO },
         })
     }
 
-    /// Starts a worker thread. If the system refuses one, the lane is released with the worker.
-    fn begin(&self, job: &Arc<LoadJob>, number: usize, lane: Lane) -> Option<JoinHandle<()>> {
+    /// Starts a worker thread. If the system refuses one, the pair is released with the worker.
+    fn begin(&self, job: &Arc<LoadJob>, number: usize, pair: SlotPair) -> Option<JoinHandle<()>> {
         let (registers, keeps) = (self.settings.registers, self.keeps);
         let (own, pool) = (Arc::clone(job), Arc::clone(&self.pool));
         let sent = [const { None }; pool::SLOTS];
-        let worker = Worker { job: own, pool, lane, number, registers, keeps, sent };
+        let worker = Worker { job: own, pool, pair, number, registers, keeps, sent };
         let thread = thread::Builder::new().name(format!("load-{number}"));
         match thread.spawn(move || worker.run()) {
             Ok(thread) => Some(thread),

@@ -1,6 +1,6 @@
 //! Pinned host memory of the process, on its way between loads.
 //!
-//! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November 2026), so lanes are
+//! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November 2026), so pairs are
 //! kept for the next load, and given back when nobody has loaded for ten seconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use crate::endpoints::lane::fit;
 pub(super) const SLOT_BYTES: u64 = 4 << 20;
 /// The smallest useful slot.
 const MIN_SLOT_BYTES: u64 = 64 << 10;
-/// Slots of a lane: one is read into while the other is copied from.
+/// Slots of a pair: one is read into while the other is copied from.
 pub(super) const SLOTS: usize = 2;
-/// Idle time before a lane is released.
+/// Idle time before a pair is released.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval between two calls of `stops`.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Idle lanes, and the count of all pinned bytes.
+/// Idle pairs, and the count of all pinned bytes.
 #[derive(Debug)]
 pub struct PinnedPool {
     state: Mutex<PoolState>,
@@ -37,37 +37,37 @@ pub struct PinnedPool {
 
 #[derive(Debug, Default)]
 struct PoolState {
-    /// Bytes of all lanes, in use or not.
+    /// Bytes of all pairs, in use or not.
     pinned: u64,
     most: u64,
-    idle: Vec<IdleLane>,
+    idle: Vec<IdlePair>,
     has_keeper: bool,
     has_said: bool,
 }
 
-/// A lane, and the start of its idle time.
-type IdleLane = (Instant, Lane);
+/// A pair, and the start of its idle time.
+type IdlePair = (Instant, SlotPair);
 
 /// Two slots and the queue of copies out of them. Dropping it clears the slots, unless a copy may still read them.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct SlotPair {
     pub(super) slots: [PinnedSlot; SLOTS],
     pub(super) queue: CopyQueue,
     /// Bytes of each slot that may hold content.
     pub(super) used: [u64; SLOTS],
     gpu: Arc<Gpu>,
     /// Dropped after the slots, so that the count never runs ahead of the release.
-    _count: LaneCount,
+    _count: PairCount,
 }
 
-/// The share of one lane in the pool's count. Dropping it locks the pool.
+/// The share of one pair in the pool's count. Dropping it locks the pool.
 #[derive(Debug)]
-struct LaneCount {
+struct PairCount {
     pool: Weak<PinnedPool>,
     bytes: u64,
 }
 
-impl LaneCount {
+impl PairCount {
     fn shrink(&mut self, bytes: u64) {
         if let Some(pool) = self.pool.upgrade() {
             pool.lock().pinned -= self.bytes - bytes;
@@ -76,7 +76,7 @@ impl LaneCount {
     }
 }
 
-impl Drop for LaneCount {
+impl Drop for PairCount {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.upgrade() {
             pool.lock().pinned -= self.bytes;
@@ -85,9 +85,9 @@ impl Drop for LaneCount {
     }
 }
 
-impl Lane {
+impl SlotPair {
     /// Pins the slots. With `may_shrink`, slots shrink until the system pins them.
-    fn new(gpu: &Arc<Gpu>, mut count: LaneCount, may_shrink: bool) -> Result<Self, CudaError> {
+    fn new(gpu: &Arc<Gpu>, mut count: PairCount, may_shrink: bool) -> Result<Self, CudaError> {
         let (slots, _) = fit(
             count.bytes / SLOTS as u64,
             |slot| Ok([gpu.slot(Bytes(*slot))?, gpu.slot(Bytes(*slot))?]),
@@ -99,7 +99,7 @@ impl Lane {
                 })
             },
         )?;
-        let (queue, gpu) = (gpu.lane()?, Arc::clone(gpu));
+        let (queue, gpu) = (gpu.copy_queue()?, Arc::clone(gpu));
         Ok(Self { slots, queue, used: [0; SLOTS], gpu, _count: count })
     }
 
@@ -119,21 +119,21 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for SlotPair {
     fn drop(&mut self) {
         let _ = self.clear();
     }
 }
 
-/// Lanes for a load.
-pub(super) struct TakenLanes {
-    pub(super) lanes: Vec<Lane>,
+/// Pairs for a load.
+pub(super) struct TakenPairs {
+    pub(super) pairs: Vec<SlotPair>,
     /// A notice that the system pinned less than requested; given once per pool.
     pub(super) shortage: Option<String>,
 }
 
-/// Reason why there is no lane.
-pub(super) enum NoLane {
+/// Reason why there is no pair.
+pub(super) enum NoSlots {
     Cuda(CudaError),
     /// `stops` ended the wait.
     Stopped,
@@ -146,7 +146,7 @@ impl PinnedPool {
         Arc::clone(POOL.get_or_init(|| Self::new(IDLE_TIMEOUT)))
     }
 
-    /// A pool that releases lanes after this idle time.
+    /// A pool that releases pairs after this idle time.
     pub fn new(idle: Duration) -> Arc<Self> {
         let (state, returned, steps) = (Mutex::default(), Condvar::new(), AtomicU64::new(0));
         Arc::new(Self { state, returned, idle, steps })
@@ -175,7 +175,7 @@ impl PinnedPool {
         self.steps.load(Ordering::Relaxed)
     }
 
-    /// Takes up to `wanted` lanes of a GPU within `limit`, at least one. While other loads hold all lanes, waits until
+    /// Takes up to `wanted` pairs of a GPU within `limit`, at least one. While other loads hold all pairs, waits until
     /// `stops` returns true.
     pub(super) fn take(
         self: &Arc<Self>,
@@ -183,7 +183,7 @@ impl PinnedPool {
         wanted: usize,
         limit: Bytes,
         stops: &mut dyn FnMut() -> bool,
-    ) -> Result<TakenLanes, NoLane> {
+    ) -> Result<TakenPairs, NoSlots> {
         loop {
             let surplus = self.lock().trim(limit);
             drop(surplus);
@@ -191,37 +191,37 @@ impl PinnedPool {
             let made = self.make_up(gpu, &mut taken, wanted, limit);
             if !taken.is_empty() {
                 let shortage = self.lock().shortage(&taken, wanted, &made);
-                return Ok(TakenLanes { lanes: taken, shortage });
+                return Ok(TakenPairs { pairs: taken, shortage });
             }
             if let (Some(error), Bytes(0)) = (made.refused, self.pinned()) {
-                return Err(NoLane::Cuda(error));
+                return Err(NoSlots::Cuda(error));
             }
             // Without the lock: who is asked may run code that loads as well.
             if stops() {
-                return Err(NoLane::Stopped);
+                return Err(NoSlots::Stopped);
             }
             let _ = self.returned.wait_timeout(self.lock(), STOP_POLL);
         }
     }
 
-    /// Pins further lanes up to `wanted`, the limit, or the first refusal.
+    /// Pins further pairs up to `wanted`, the limit, or the first refusal.
     fn make_up(
         self: &Arc<Self>,
         gpu: &Arc<Gpu>,
-        lanes: &mut Vec<Lane>,
+        pairs: &mut Vec<SlotPair>,
         wanted: usize,
         limit: Bytes,
-    ) -> MadeLanes {
-        let mut made = MadeLanes::default();
-        while lanes.len() < wanted && !made.is_small && made.refused.is_none() {
+    ) -> MadePairs {
+        let mut made = MadePairs::default();
+        while pairs.len() < wanted && !made.is_small && made.refused.is_none() {
             let bytes = slot_within(limit) * SLOTS as u64;
             let Some(others) = self.lock().make_room(bytes, limit) else { break };
             drop(others);
-            let count = LaneCount { pool: Arc::downgrade(self), bytes };
-            match Lane::new(gpu, count, lanes.is_empty()) {
-                Ok(lane) => {
-                    made.is_small = lane.bytes() < bytes;
-                    lanes.push(lane);
+            let count = PairCount { pool: Arc::downgrade(self), bytes };
+            match SlotPair::new(gpu, count, pairs.is_empty()) {
+                Ok(pair) => {
+                    made.is_small = pair.bytes() < bytes;
+                    pairs.push(pair);
                     let mut state = self.lock();
                     state.most = state.most.max(state.pinned);
                 }
@@ -231,11 +231,11 @@ impl PinnedPool {
         made
     }
 
-    /// Keeps lanes for the next load.
-    pub(super) fn give_back(self: &Arc<Self>, lanes: impl IntoIterator<Item = Lane>) {
+    /// Keeps pairs for the next load.
+    pub(super) fn give_back(self: &Arc<Self>, pairs: impl IntoIterator<Item = SlotPair>) {
         let now = Instant::now();
         let mut state = self.lock();
-        state.idle.extend(lanes.into_iter().map(|lane| (now, lane)));
+        state.idle.extend(pairs.into_iter().map(|pair| (now, pair)));
         let begins = !state.has_keeper && !state.idle.is_empty();
         state.has_keeper |= begins;
         drop(state);
@@ -249,33 +249,33 @@ impl PinnedPool {
         }
     }
 
-    /// Gives back idle lanes of a GPU at once.
+    /// Gives back idle pairs of a GPU at once.
     pub(super) fn release(&self, gpu: &Arc<Gpu>) {
         let idle = self.lock().take_idle(gpu, usize::MAX);
         drop(idle);
     }
 }
 
-/// Outcome of making lanes.
+/// Outcome of making pairs.
 #[derive(Debug, Default)]
-struct MadeLanes {
-    /// The last lane has smaller slots than the limit allows.
+struct MadePairs {
+    /// The last pair has smaller slots than the limit allows.
     is_small: bool,
     refused: Option<CudaError>,
 }
 
-/// Slot size that keeps one lane within the limit; never below [`MIN_SLOT_BYTES`].
+/// Slot size that keeps one pair within the limit; never below [`MIN_SLOT_BYTES`].
 fn slot_within(limit: Bytes) -> u64 {
     (limit.0 / SLOTS as u64 / BLOCK * BLOCK).clamp(MIN_SLOT_BYTES, SLOT_BYTES)
 }
 
-/// Releases lanes whose idle time is over, then sleeps until the next one is due; false without idle lanes.
+/// Releases pairs whose idle time is over, then sleeps until the next one is due; false without idle pairs.
 fn keep(pool: &Weak<PinnedPool>) -> bool {
     let Some(pool) = pool.upgrade() else { return false };
     let mut state = pool.lock();
     let now = Instant::now();
     let idle = pool.idle;
-    let is_old = |(since, _): &IdleLane| now.duration_since(*since) >= idle;
+    let is_old = |(since, _): &IdlePair| now.duration_since(*since) >= idle;
     let (old, young): (Vec<_>, Vec<_>) = state.idle.drain(..).partition(is_old);
     state.idle = young;
     let next = state.idle.iter().map(|(since, _)| *since + idle).min();
@@ -289,20 +289,20 @@ fn keep(pool: &Weak<PinnedPool>) -> bool {
 }
 
 impl PoolState {
-    fn take_idle(&mut self, gpu: &Arc<Gpu>, wanted: usize) -> Vec<Lane> {
+    fn take_idle(&mut self, gpu: &Arc<Gpu>, wanted: usize) -> Vec<SlotPair> {
         let mut taken = Vec::new();
-        for (since, lane) in std::mem::take(&mut self.idle) {
-            if taken.len() < wanted && lane.gpu.is_same(gpu) {
-                taken.push(lane);
+        for (since, pair) in std::mem::take(&mut self.idle) {
+            if taken.len() < wanted && pair.gpu.is_same(gpu) {
+                taken.push(pair);
             } else {
-                self.idle.push((since, lane));
+                self.idle.push((since, pair));
             }
         }
         taken
     }
 
-    /// Removes idle lanes beyond a limit. The caller drops them after it has unlocked the pool.
-    fn trim(&mut self, limit: Bytes) -> Vec<IdleLane> {
+    /// Removes idle pairs beyond a limit. The caller drops them after it has unlocked the pool.
+    fn trim(&mut self, limit: Bytes) -> Vec<IdlePair> {
         let (mut gone, mut left) = (Vec::new(), self.pinned);
         while left > limit.0 {
             let Some(other) = self.idle.pop() else { break };
@@ -312,11 +312,11 @@ impl PoolState {
         gone
     }
 
-    /// Reserves bytes within a limit, and removes idle lanes for them as [`PoolState::trim`] does; `None` without room.
-    fn make_room(&mut self, bytes: u64, limit: Bytes) -> Option<Vec<IdleLane>> {
-        let idle: u64 = self.idle.iter().map(|(_, lane)| lane.bytes()).sum();
+    /// Reserves bytes within a limit, and removes idle pairs for them as [`PoolState::trim`] does; `None` without room.
+    fn make_room(&mut self, bytes: u64, limit: Bytes) -> Option<Vec<IdlePair>> {
+        let idle: u64 = self.idle.iter().map(|(_, pair)| pair.bytes()).sum();
         let in_use = self.pinned - idle;
-        // One lane there is, however low the limit.
+        // One pair there is, however low the limit.
         if in_use > 0 && in_use + bytes > limit.0 {
             return None;
         }
@@ -325,17 +325,17 @@ impl PoolState {
         Some(gone)
     }
 
-    fn shortage(&mut self, lanes: &[Lane], wanted: usize, made: &MadeLanes) -> Option<String> {
+    fn shortage(&mut self, pairs: &[SlotPair], wanted: usize, made: &MadePairs) -> Option<String> {
         if self.has_said || !(made.is_small || made.refused.is_some()) {
             return None;
         }
         self.has_said = true;
-        let bytes = Bytes(lanes.iter().map(Lane::bytes).sum());
+        let bytes = Bytes(pairs.iter().map(SlotPair::bytes).sum());
         let why = made.refused.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();
         Some(format!(
             "only {bytes} of host memory could be pinned, for {} of {wanted} threads{why}: loading is \
              slower; `ulimit -l` shows the limit of locked memory",
-            lanes.len()
+            pairs.len()
         ))
     }
 }

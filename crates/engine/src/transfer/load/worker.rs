@@ -9,7 +9,7 @@ use peerlane_memory::cuda::CudaError;
 
 use super::job::{LoadJob, Piece};
 use super::piece::{self, PieceBytes};
-use super::pool::{Lane, PinnedPool, SLOTS};
+use super::pool::{PinnedPool, SLOTS, SlotPair};
 use super::{LoadError, first_block};
 
 /// Bytes of one registration.
@@ -19,11 +19,11 @@ const NAP: Duration = Duration::from_micros(20);
 /// Wait for copies under way after a stop or failure.
 const END_WAIT: Duration = Duration::from_millis(100);
 
-/// A worker with its lane.
+/// A worker with its pair.
 pub(super) struct Worker {
     pub(super) job: Arc<LoadJob>,
     pub(super) pool: Arc<PinnedPool>,
-    pub(super) lane: Lane,
+    pub(super) pair: SlotPair,
     pub(super) number: usize,
     /// Registers the page cache with the GPU instead of copying it.
     pub(super) registers: bool,
@@ -52,29 +52,29 @@ impl From<CudaError> for Halt {
 }
 
 impl Worker {
-    /// Runs until no piece is left, then returns the lane to the pool.
+    /// Runs until no piece is left, then returns the pair to the pool.
     pub(super) fn run(mut self) {
         let worked = self.work();
-        // A lane of a reset device would fail the next load, too.
+        // A pair of a reset device would fail the next load, too.
         let is_broken = matches!(worked, Err(Halt::Failed(_, LoadError::Cuda(_))));
         if let Err(Halt::Failed(part, error)) = worked {
             self.job.fail(part, error);
         }
         let is_settled = (0..SLOTS).all(|slot| self.settle(slot).is_ok());
-        let Self { job, pool, mut lane, keeps, .. } = self;
-        if is_settled && !is_broken && (keeps || lane.clear()) {
-            pool.give_back([lane]);
+        let Self { job, pool, mut pair, keeps, .. } = self;
+        if is_settled && !is_broken && (keeps || pair.clear()) {
+            pool.give_back([pair]);
         } else {
-            drop(lane);
+            drop(pair);
         }
         job.leave();
     }
 
     fn work(&mut self) -> Result<(), Halt> {
         for mark in &self.job.marks {
-            self.lane.queue.wait_for(mark)?;
+            self.pair.queue.wait_for(mark)?;
         }
-        let most = if self.registers { REGISTERED } else { self.lane.slot_bytes() };
+        let most = if self.registers { REGISTERED } else { self.pair.slot_bytes() };
         let mut slot = 0;
         while !self.job.is_over() && self.job.allows(self.number) {
             let Some(piece) = self.job.next(most) else { break };
@@ -93,7 +93,7 @@ impl Worker {
         if self.registers && self.register(piece, slot)? {
             return Ok(());
         }
-        let (mut at, most) = (piece.range.start, self.lane.slot_bytes());
+        let (mut at, most) = (piece.range.start, self.pair.slot_bytes());
         while at < piece.range.end {
             let end = piece.range.end.min(first_block(at) + most);
             self.fill(piece, at..end, *slot)?;
@@ -109,16 +109,16 @@ impl Worker {
         let job = Arc::clone(&self.job);
         let part = job.part(piece);
         let used = range.end.next_multiple_of(super::BLOCK) - first_block(range.start);
-        self.lane.used[slot] = self.lane.used[slot].max(used);
-        let read = piece::read(&mut self.lane.slots[slot], &part.file, range.clone());
+        self.pair.used[slot] = self.pair.used[slot].max(used);
+        let read = piece::read(&mut self.pair.slots[slot], &part.file, range.clone());
         let bytes = read.map_err(|failure| Halt::Failed(Some(piece.part), failure.into()))?;
         self.step();
         if job.is_over() {
             return Err(Halt::Over);
         }
-        let from = (self.lane.slots[slot].pinned(), range.start - first_block(range.start));
+        let from = (self.pair.slots[slot].pinned(), range.start - first_block(range.start));
         let to = (&part.memory, part.place(range.start));
-        self.lane.queue.send(from, to, range.end - range.start, slot as u64)?;
+        self.pair.queue.send(from, to, range.end - range.start, slot as u64)?;
         job.send();
         self.sent[slot] = Some(Sent { part: piece.part, bytes });
         Ok(())
@@ -140,7 +140,7 @@ impl Worker {
         self.step();
         let (from, to) = ((&pinned, range.start - first), (&part.memory, part.place(range.start)));
         let length = range.end - range.start;
-        self.lane.queue.send(from, to, length, *slot as u64)?;
+        self.pair.queue.send(from, to, length, *slot as u64)?;
         job.send();
         let bytes = PieceBytes { page_cache: length, drive: 0 };
         self.sent[*slot] = Some(Sent { part: piece.part, bytes });
@@ -157,7 +157,7 @@ impl Worker {
     fn settle(&mut self, slot: usize) -> Result<(), Halt> {
         let mut end = None;
         while self.sent[slot].is_some() {
-            if let Some(tag) = self.lane.queue.finished()? {
+            if let Some(tag) = self.pair.queue.finished()? {
                 let sent =
                     usize::try_from(tag).ok().and_then(|slot| self.sent.get_mut(slot)?.take());
                 if let Some(sent) = sent {

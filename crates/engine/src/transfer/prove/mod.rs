@@ -21,7 +21,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::io::clock::Clock;
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::stamp::Stamp;
 
@@ -226,16 +226,19 @@ impl<R: Ring> Prover<'_, R> {
     ) -> Result<(), ProofCause> {
         self.step = step;
         let setup = self.setup;
-        let (file, file_offset, block, need) = match role {
+        let (file, offset, block, need) = match role {
             Role::Source => (setup.source, setup.source_offset, setup.source_block, setup.payload),
             Role::Target => (setup.target, setup.target_offset, setup.target_block, setup.length),
         };
-        let (region, region_offset, memory) = match place {
-            StepLocation::Memory => (setup.memory, setup.slot_offset, setup.memory_kind),
-            StepLocation::Host(part) => (setup.host, part * setup.length, MemoryKind::Host),
+        let memory = match place {
+            StepLocation::Memory => {
+                let (region, offset, kind) = (setup.memory, setup.slot_offset, setup.memory_kind);
+                MemoryPlace { region, offset, kind }
+            }
+            StepLocation::Host(part) => MemoryPlace::host(setup.host, part * setup.length),
         };
-        let spot = (region, region_offset, memory);
-        let mut request = [Request::new((role, action), (file, file_offset), spot, need, block)];
+        let end = FilePlace { file, offset, block };
+        let mut request = [Request::new(role, action, end, memory, need)];
         if place != StepLocation::Memory {
             self.host_bytes += request[0].ask;
         }

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 
 use peerlane_fabric::Fabric;
 use peerlane_memory::{Lent, lent};
-use peerlane_results::MemoryKind;
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::{AtFlags, StatxFlags};
 
@@ -29,7 +28,7 @@ pub use crate::io::watch::ReadTools;
 use crate::endpoints::lane::Session;
 use crate::endpoints::open::{Opened, open_end};
 use crate::io::failure::Role;
-use crate::io::request::{Request, carry_out, carry_until};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out, carry_until};
 use crate::io::ring::{Action, AnyRing, FileId, RegionId, Ring, Staged};
 use crate::io::system::System;
 use crate::io::trace::Traced;
@@ -253,9 +252,9 @@ impl ActiveRead {
                 (host, 0)
             }
         };
-        let (what, from) = ((Role::Source, Action::Read), (self.file, piece.offset));
-        let place = (region, region_offset, MemoryKind::Host);
-        Ok(Request::new(what, from, place, piece.need, self.rules.block))
+        let from = FilePlace { file: self.file, offset: piece.offset, block: self.rules.block };
+        let place = MemoryPlace::host(region, region_offset);
+        Ok(Request::new(Role::Source, Action::Read, from, place, piece.need))
     }
 
     /// Puts what was read to where it belongs, and counts it.

@@ -5,7 +5,7 @@ use peerlane_results::MemoryKind;
 use super::{RelayError, ShapeFault, Transfer};
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role};
-use crate::io::request::{EndOfFile, Request, RequestProgress, carry_out};
+use crate::io::request::{EndOfFile, FilePlace, MemoryPlace, Request, RequestProgress, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 
 /// Writes what a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left over: reads the
@@ -101,9 +101,9 @@ fn work_on<R: Ring>(
     clock: &dyn Clock,
 ) -> Result<(), RequestError> {
     for number in 0..transfer.stages {
-        let file = (FileId(number), transfer.body());
-        let place = (host, region_offset, MemoryKind::Host);
-        let mut work = [Request::new((Role::Source, Action::Stage), file, place, length, 1)];
+        let file = FilePlace { file: FileId(number), offset: transfer.body(), block: 1 };
+        let place = MemoryPlace::host(host, region_offset);
+        let mut work = [Request::new(Role::Source, Action::Stage, file, place, length)];
         carry_out(ring, &mut work, clock, transfer.deadline)
             .map_err(|source| RequestError::Stage { number, source: Box::new(source) })?;
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::Fabric;
 use peerlane_memory::MemoryError;
 use peerlane_results::{
-    ChunkDifference, EndpointKind, MANIFEST_RECORD_SCHEMA, ManifestRecord, MemoryKind, Warning,
+    ChunkDifference, EndpointKind, MANIFEST_RECORD_SCHEMA, ManifestRecord, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -17,8 +17,8 @@ use crate::endpoints::open::{Opened, open_end};
 use crate::endpoints::{EndError, Endpoint, guard};
 use crate::io::clock::Clock;
 use crate::io::failure::{RequestError, Role, differing};
-use crate::io::request::{Request, carry_until};
-use crate::io::ring::{Action, FileId, RegionId, Ring as _, UringError};
+use crate::io::request::{FilePlace, MemoryPlace, Request, carry_until};
+use crate::io::ring::{Action, FileId, Ring as _, UringError};
 use crate::io::stage::chunk_digest;
 use crate::io::system::System;
 use crate::io::watch::{Phase, Watch};
@@ -272,7 +272,7 @@ impl ManifestEnd {
         let mut reading: VecDeque<(usize, &ChunkDigest)> = VecDeque::new();
         for (slot, chunk) in (0..slots).zip(left.by_ref()) {
             reading.push_back((requests.len(), chunk));
-            requests.push(self.request(file, (host, slot * stride), chunk));
+            requests.push(self.request(file, MemoryPlace::host(host, slot * stride), chunk));
         }
         let mut found = Differing::default();
         watch.begin(Bytes::ZERO, total);
@@ -290,21 +290,15 @@ impl ManifestEnd {
             found.count(chunk, bytes.map_or(0, |bytes| chunk_digest(bytes)));
             watch.compared(Bytes(found.bytes), total);
             if let Some(next) = left.next() {
-                requests[slot] = self.request(file, (host, start), next);
+                requests[slot] = self.request(file, MemoryPlace::host(host, start), next);
                 reading.push_back((slot, next));
             }
         }
         Ok(found)
     }
 
-    fn request(
-        &self,
-        file: FileId,
-        (host, start): (RegionId, u64),
-        chunk: &ChunkDigest,
-    ) -> Request {
-        let (place, block) = ((host, start, MemoryKind::Host), self.block());
-        let file = (file, self.offset + chunk.offset);
-        Request::new((Role::Target, Action::Read), file, place, chunk.length, block)
+    fn request(&self, file: FileId, place: MemoryPlace, chunk: &ChunkDigest) -> Request {
+        let from = FilePlace { file, offset: self.offset + chunk.offset, block: self.block() };
+        Request::new(Role::Target, Action::Read, from, place, chunk.length)
     }
 }

@@ -13,7 +13,7 @@ use super::RingTags;
 /// Slots begin at multiples of this.
 const ALIGNMENT: Bytes = Bytes::kib(4);
 
-/// Slots of pinned memory, and a lane for each direction.
+/// Slots of pinned memory, and a queue for each direction.
 pub(super) struct Bounce {
     pinned: Arc<Pinned>,
     region: RegionId,
@@ -60,8 +60,8 @@ impl Bounce {
             stride,
             free: (0..slots).rev().collect(),
             pieces: (0..slots).map(|_| None).collect(),
-            to_device: gpu.lane()?,
-            to_host: gpu.lane()?,
+            to_device: gpu.copy_queue()?,
+            to_host: gpu.copy_queue()?,
             ready: VecDeque::new(),
             broken: false,
         })
@@ -145,18 +145,18 @@ impl Bounce {
         ended: &mut VecDeque<Completion>,
     ) -> Option<String> {
         if self.broken {
-            // No lane is looked at any more, so that a copy would not be seen to end.
+            // No queue is looked at any more, so that a copy would not be seen to end.
             self.end(slot, Err(Errno::IO), ended);
             return None;
         }
         let Some(Some(piece)) = self.pieces.get(slot) else { return None };
         let is_read = piece.operation.action == Action::Read;
-        let (lane, direction) = if is_read {
+        let (queue, direction) = if is_read {
             (&mut self.to_device, CopyDirection::ToDevice)
         } else {
             (&mut self.to_host, CopyDirection::ToHost)
         };
-        let begun = lane.begin(&Copy {
+        let begun = queue.begin(&Copy {
             direction,
             pinned: &self.pinned,
             pinned_offset: slot as u64 * self.stride,
@@ -179,7 +179,7 @@ impl Bounce {
         if self.broken {
             return None;
         }
-        let looked = self.look_at_lanes(ended);
+        let looked = self.look_at_queues(ended);
         while let Some(&slot) = self.ready.front() {
             match self.hand_over(ring, slot) {
                 Ok(()) => {}
@@ -201,7 +201,7 @@ impl Bounce {
         Some(error.to_string())
     }
 
-    fn look_at_lanes(&mut self, ended: &mut VecDeque<Completion>) -> Result<(), CudaError> {
+    fn look_at_queues(&mut self, ended: &mut VecDeque<Completion>) -> Result<(), CudaError> {
         while let Some(tag) = self.to_device.finished()? {
             let slot = usize::try_from(tag).unwrap_or(usize::MAX);
             if let Some(Some(SlotContent { state: BounceState::Copy(moved), .. })) =
