@@ -216,7 +216,7 @@ fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> NumaNodes {
     }
 }
 
-/// Returns whether two functions have one address but for the function number.
+/// Returns whether two functions have the same address, ignoring the function number.
 fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool {
     let place = |id: FunctionId| {
         let address = fabric.function(id).address?;

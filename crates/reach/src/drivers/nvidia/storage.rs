@@ -85,9 +85,9 @@ pub fn multipath_refuses(fabric: &Fabric) -> bool {
         && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
 }
 
-/// Returns the options of module `nvidia` without which the driver of a GPU will not register its memory
-/// with the kernel: `NVreg_RegistryDwords="..."`, with the keys that are set now; `None` where the keys
-/// are not what is missing.
+/// Returns the options of module `nvidia` that the driver of a GPU needs to register its memory
+/// with the kernel: `NVreg_RegistryDwords="..."`, with the keys that are set now; `None` where no
+/// key is missing, or keys are not enough.
 pub fn missing_registry_keys(
     fabric: &Fabric,
     gpu: FunctionId,
@@ -152,7 +152,7 @@ fn registration(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     }
 }
 
-/// The setting by which the driver will not register BAR1 even when a program opens the GPU.
+/// The setting that keeps the driver from registering BAR1 even when a program opens the GPU.
 fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
     let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);

@@ -138,8 +138,8 @@ impl Capabilities {
         self.standard.iter().any(|one| STANDARD[one.kind].1 == 0x03)
     }
 
-    /// Writes both lists into a configuration space: what does not fit is left out. A function that is not PCIe
-    /// has no second one.
+    /// Writes both lists into a configuration space and leaves out those without room. A function
+    /// that is not PCIe has no second one.
     pub(super) fn write(&self, space: &mut [u8], facts: &CapabilityFacts<'_>) {
         let express = facts.express.map(|one| Listed { id: 0x10, bytes: one.bytes() });
         let fillers = self.standard.iter().map(|one| one.standard());

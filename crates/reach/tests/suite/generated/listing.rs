@@ -16,8 +16,8 @@ pub(crate) struct Lspci {
     pub(crate) version: String,
 }
 
-/// The one in the path, and those that `tools/fetch-lspci` put into the cache; none, with a skip, where there is
-/// none.
+/// The one in the path, and those that `tools/fetch-lspci` put into the cache; empty, with a skip,
+/// if there are none.
 pub(crate) fn programs() -> &'static [Lspci] {
     static PROGRAMS: OnceLock<Vec<Lspci>> = OnceLock::new();
     let found = PROGRAMS.get_or_init(|| {
