@@ -114,7 +114,7 @@ impl<S> QueuePool<S> {
 }
 
 impl<S> Drop for QueuePool<S> {
-    /// Waits for what is under way, and leaks the queues that do not end.
+    /// Waits for work under way, and leaks the queues that do not end.
     fn drop(&mut self) {
         if !self.settle() {
             self.stuck.drain(..).for_each(|slot| slot.queue.leak());
