@@ -14,7 +14,7 @@ pub(super) enum BootSetting {
     Kernel {
         /// Its name.
         name: String,
-        /// Its value, where it has one.
+        /// Its value, if it has one.
         value: Option<String>,
     },
     /// A parameter of a module, by modprobe or on the kernel command line.

@@ -1,6 +1,6 @@
-//! `/etc/cufile.json`: JSON with comments, of which the keys that bear on the route are kept.
+//! `/etc/cufile.json`: JSON with comments. Only keys that bear on the route are kept.
 //!
-//! NVIDIA installs the file with comments of both kinds. What is wrong with it is a value, never an error.
+//! NVIDIA installs the file with comments of both kinds. A fault in it is a value, never an error.
 
 mod json;
 mod write;

@@ -1,4 +1,4 @@
-//! A pasted text as blocks, one a function, and what else stands in it.
+//! A pasted text as blocks, one a function, and its other lines.
 //!
 //! A block begins at a heading. Its statements begin with a key (`LnkSta:`); a line without one goes on
 //! with the statement before it, as in mail that was wrapped.
@@ -43,7 +43,7 @@ pub(super) struct FunctionBlock {
 /// A matrix of GPUs.
 #[derive(Debug, Default)]
 pub(super) struct Matrix<'a> {
-    /// The command before it, where it is shown.
+    /// The command before it, if the text shows one.
     pub(super) command: Option<String>,
     pub(super) lines: Vec<CleanLine<'a>>,
 }

@@ -87,7 +87,7 @@ pub(super) fn is_kernel_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_of_one)
 }
 
-/// The processor; of several, what they agree on.
+/// The processor; of several, the facts that all agree on.
 pub(super) fn cpu<'a>(nodes: impl Iterator<Item = Node<'a, 'a>>) -> Cpu {
     let mut cpus = nodes.map(|node| Cpu {
         vendor: node.attribute("vendor").and_then(vendor),

@@ -226,8 +226,8 @@ fn is_for_rccl(fabric: &Fabric) -> bool {
     !has_gpu_of(VENDOR_NVIDIA) && (fabric.xgmi.is_some() || has_gpu_of(VENDOR_AMD))
 }
 
-/// Returns whether NCCL could use a function, or a person expects it in a topology: GPUs but for graphics of a
-/// processor or board, network controllers, drives and FPGA cards.
+/// Returns whether NCCL could use a function, or a person expects it in a topology: GPUs except the
+/// graphics of a processor or board, network controllers, drives and FPGA cards.
 fn is_of_use(fabric: &Fabric, id: FunctionId) -> bool {
     match fabric.function(id).kind {
         FunctionKind::Gpu => fabric.moves_payload(id),
@@ -266,7 +266,7 @@ fn arch(vendor: &str) -> Option<&'static str> {
     }
 }
 
-/// The base family and 16 times the extended one, of which `/proc/cpuinfo` has the sum.
+/// The base family and 16 times the extended one; `/proc/cpuinfo` has the sum.
 fn family_id(family: u32) -> u64 {
     const BASE: u32 = 15;
     let extended = family.saturating_sub(BASE);

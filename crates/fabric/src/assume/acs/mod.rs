@@ -43,7 +43,7 @@ impl AcsParameter {
         }
     }
 
-    /// The value in an option of `pci=`, where the option is this one.
+    /// The value in an option of `pci=`, if the option is this one.
     fn value(self, option: &str) -> Option<&str> {
         option.strip_prefix(self.name())?.strip_prefix('=')
     }
