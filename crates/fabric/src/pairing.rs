@@ -145,7 +145,8 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    /// Switches with what hangs from each: names that begin with `n` are drives, others FPGA functions.
+    /// Switches, each with these endpoints: names that begin with `n` are drives, others FPGA
+    /// functions.
     fn machine(device: &str, switches: &[&[&str]]) -> Fabric {
         let mut tree = String::new();
         for (index, ends) in switches.iter().enumerate() {

@@ -22,7 +22,7 @@ pub struct Exports {
 pub struct Export {
     /// NQN of the subsystem; bytes that are not UTF-8 are replaced.
     pub subsystem: String,
-    /// The kind of export, with what only that kind has.
+    /// The kind of export, with its own attributes.
     pub kind: ExportKind,
     /// Device or file as configfs names it: perhaps a link, perhaps relative, perhaps gone since.
     /// `None` when no path was set, or it could not be read.

@@ -59,8 +59,8 @@ impl Instance {
         }
     }
 
-    /// Adds a probe named `event` in the group of this instance; `definition` is what follows the name
-    /// (`Documentation/trace/fprobetrace.rst`).
+    /// Adds a probe named `event` in the group of this instance; `definition` is the text after the
+    /// name (`Documentation/trace/fprobetrace.rst`).
     ///
     /// # Errors
     /// The kernel's answer, `ENOENT` where it has no such function.

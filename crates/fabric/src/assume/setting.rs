@@ -5,7 +5,7 @@ use std::fmt;
 use super::command_line::{self, NamedValue};
 use super::{BootConfiguration, ModuleOption};
 
-/// One setting, sorted by what reads it.
+/// One setting, sorted by its reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BootSetting {
     /// One of the options within `pci=`.

@@ -54,7 +54,8 @@ fn keep(tree: &Tree) -> Capture {
     Capture { content, replaced: scrub.replaced() }
 }
 
-/// Keeps what discovery reads of a tree in memory; `name` stands for its root in messages.
+/// Captures the files that discovery reads of a tree in memory; `name` stands for its root in
+/// messages.
 ///
 /// # Errors
 /// As [`crate::Fabric::discover_snapshot`].

@@ -20,8 +20,9 @@ pub enum KeptValue {
 
 /// Keys that force, forbid or allow a route, by dotted names.
 ///
-/// Spelling after the published libraries 1.11 to 1.20 (`strings libcufile.so.0`), which have all but
-/// `use_compat_mode`, as gdscheck prints it, and the lists called `blacklist` in files of older releases.
+/// Spelling after the published libraries 1.11 to 1.20 (`strings libcufile.so.0`), which have all
+/// except `use_compat_mode`, as gdscheck prints it, and the lists called `blacklist` in files of
+/// older releases.
 #[rustfmt::skip]
 pub const KEYS: &[(&str, KeptValue)] = {
     use KeptValue::{Length, Whole};

@@ -36,7 +36,7 @@ pub(super) struct FunctionBlock {
     pub(super) has_gap: bool,
     /// Column of its first statement: that of all statements of the first level.
     first_level: usize,
-    /// A capability was printed: what follows may be registers of it.
+    /// A capability was printed: its registers may follow.
     has_capability: bool,
 }
 
@@ -166,7 +166,7 @@ impl<'a> Splitter<'a> {
         self.after_empty = false;
     }
 
-    /// Closes the block: what follows may be of another function.
+    /// Closes the block: later lines may be of another function.
     fn gap(&mut self) {
         if let Some(block) = self.text.blocks.last_mut().filter(|_| self.is_open) {
             block.has_gap = true;

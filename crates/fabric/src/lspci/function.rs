@@ -130,7 +130,7 @@ impl Listed {
         self.function.class.map(|class| class >> 8)
     }
 
-    /// Adds what another block says of the same function.
+    /// Adds the facts of another block of the same function.
     fn merge(&mut self, other: Self) -> Result<(), LspciError> {
         let (own, new) = (&mut self.function, other.function);
         let differs = |one: Option<u16>, other: Option<u16>| {

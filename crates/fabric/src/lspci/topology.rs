@@ -41,7 +41,7 @@ fn bus(listed: &Listed) -> Bus {
     (listed.address.domain(), listed.address.bus())
 }
 
-/// Finds what each bus hangs from. The listing is in address order.
+/// Finds the bridge above each bus. The listing is in address order.
 pub(super) fn place(functions: &mut [Listed]) -> Placed {
     let mut placed = Placed::default();
     for (at, one) in functions.iter_mut().enumerate() {

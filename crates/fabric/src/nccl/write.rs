@@ -1,7 +1,7 @@
 //! Topology XML for NCCL (`NCCL_TOPO_FILE`), from any fabric.
 //!
 //! Follows the readers of NCCL 2.8 to 2.30 (`src/graph/xml.cc`, `xml.h` and `topo.cc`); NCCL itself was not
-//! run on the result. What those versions do with a file:
+//! run on the result. Rules of those versions for a file:
 //!
 //! - They take 256 elements (1024 before 2.21), and in one element 640 others (128 before 2.30, 32 before 2.21).
 //! - They take no XML declaration and decode no entities. Attributes are one space apart and have at most 254 bytes.

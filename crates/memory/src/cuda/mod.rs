@@ -25,10 +25,10 @@
 //!   [`Foreign::take`] fills it from memory of our own.
 //!
 //! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
-//!   the bytes by the CPU through memory of its own. They are what papers compare with.
+//!   the bytes by the CPU through memory of its own. Papers compare with these two.
 //!
-//! Nothing else here waits: [`CopyQueue::finished`] asks whether the oldest copy is over, and
-//! callers have deadlines.
+//! Nothing else here waits, except [`Foreign::take`]: [`CopyQueue::finished`] asks whether the
+//! oldest copy is over, and callers have deadlines.
 
 mod chunk;
 mod compute;

@@ -1,4 +1,4 @@
-//! The owners of what cuFile's calls open and register.
+//! Owners of cuFile's sessions, registered files and registered memory.
 
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;

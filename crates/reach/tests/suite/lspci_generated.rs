@@ -49,7 +49,7 @@ impl WrittenMachine {
         Self { folder, found }
     }
 
-    /// Its text, and the machine less what this version does not print.
+    /// Its text, and the machine without facts that this version does not print.
     fn print(&self, lspci: &Lspci, options: &str) -> (String, Fabric) {
         let mut known = self.found.clone();
         lspci.forget(&mut known);

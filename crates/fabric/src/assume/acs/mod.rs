@@ -66,7 +66,7 @@ struct RegisterChange {
 /// Effects of the parameters in force.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Values in force after the change, and what became of them.
+    /// Values in force after the change, with their effects.
     values: Vec<(AcsParameter, String, SettingEffect)>,
 }
 

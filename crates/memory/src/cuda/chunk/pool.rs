@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::cuda::stream::settles;
 use crate::cuda::{CudaError, KernelQueue};
 
-/// A queue with what belongs to it.
+/// A queue, with the place of its chunk's result.
 pub(super) struct QueueSlot<S> {
     pub(super) queue: KernelQueue,
     pub(super) result: S,

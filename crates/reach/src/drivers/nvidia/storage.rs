@@ -227,7 +227,7 @@ fn served_by_nvidia_fs(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     (DriverAnswer::Conditional, reason.to_owned())
 }
 
-/// Returns the reason why nvidia-fs serves no NVMe drive of a machine, and what changes that.
+/// Returns the reason why nvidia-fs serves no NVMe drive of a machine, with the fix.
 pub fn nvidia_fs_refusal(fabric: &Fabric) -> Option<String> {
     let kernel = &fabric.kernel;
     if kernel.has_module("nvidia_fs") == Some(false) {
@@ -240,8 +240,8 @@ pub fn nvidia_fs_refusal(fabric: &Fabric) -> Option<String> {
     })
 }
 
-/// Returns the question whether nvidia-fs serves NVMe drives, with the command that answers it; `None` where
-/// that is known.
+/// Returns the question whether nvidia-fs serves NVMe drives, with the command that answers it;
+/// `None` where that is known.
 pub fn nvidia_fs_question(fabric: &Fabric) -> Option<String> {
     (nvidia_fs_refusal(fabric).is_none() && fabric.kernel.nvidia_fs_nvme.is_none()).then(|| {
         "nothing here shows whether nvme is registered with nvidia_fs: `gdscheck -p` does, or `cat \
@@ -250,7 +250,7 @@ pub fn nvidia_fs_question(fabric: &Fabric) -> Option<String> {
     })
 }
 
-/// Returns the reason why cuFile finds no drive of a machine, and what changes that.
+/// Returns the reason why cuFile finds no drive of a machine, with the fix.
 ///
 /// Without the database `cuFileHandleRegister` answers 5027 for every file, with compatibility mode, too (cuFile
 /// 1.15.1 in a container).

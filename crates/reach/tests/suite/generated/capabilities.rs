@@ -1,6 +1,7 @@
 //! Capabilities of configuration spaces: the two lists, and the content of each capability.
 //!
-//! Content that bears on nothing is random, with the fields that lengths depend on set to what fits.
+//! Content that bears on nothing is random, except fields that lengths depend on: those hold
+//! fitting values.
 
 use super::registers::{Express, Resizable, VirtualFunctionRegisters};
 

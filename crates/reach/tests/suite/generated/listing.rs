@@ -62,7 +62,7 @@ impl Lspci {
         (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
     }
 
-    /// Takes from a machine what this version does not print. Those that are not named here print it.
+    /// Removes facts that this version does not print. Every version prints the others.
     pub(crate) fn forget(&self, fabric: &mut Fabric) {
         let number = self.number();
         let fastest = match number {
