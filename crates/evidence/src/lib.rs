@@ -2,8 +2,8 @@
 //!
 //! Each names the place that it looked at, or the reason why it could not. The worth of a figure is
 //! not judged here. All is read below the root of a [`Scene`], and nothing there is written or
-//! waited for. The one thing to know: most sources count for the whole machine. A neighbour's work
-//! can hide something but never show a route.
+//! waited for. The one thing to know: most sources count for the whole machine, so a neighbour's
+//! work can hide something but never show a route.
 
 #![forbid(unsafe_code)]
 

@@ -124,7 +124,7 @@ pub fn is_gb10(function: &Function) -> bool {
     function.vendor == Some(VENDOR_NVIDIA) && function.device == Some(GB10)
 }
 
-/// Returns whether the maker's driver may hold a GPU: its programs then count it.
+/// Returns whether the maker's driver may hold a GPU, so its programs count it.
 fn is_its_makers(function: &Function) -> bool {
     let makers = match function.vendor {
         Some(VENDOR_NVIDIA) => "nvidia",

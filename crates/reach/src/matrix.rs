@@ -1,7 +1,7 @@
 //! Every memory against every initiator. Functions that the kernel cannot tell apart share a cell.
 //!
-//! The kernel's decision for a pair depends only on the ports above both: functions with the same
-//! way up share a row or a column. A thousand drives below one switch are one cell.
+//! The kernel's decision for a pair depends only on the ports above both, so functions with the
+//! same way up share a row or a column. A thousand drives below one switch are one cell.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -2,7 +2,7 @@
 //!
 //! A pure look-up of magic numbers at fixed places. It names content and does nothing else: an
 //! empty answer is no sign that a device is blank. Kinds that libblkid knows, too, have its names,
-//! and are listed once.
+//! so each is listed once.
 
 use super::ContentUsage::{Crypto, FileSystem, Other, PartitionTable, Raid};
 use super::{ContentUsage, DeviceContent, DeviceEnds};

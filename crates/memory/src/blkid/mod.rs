@@ -5,8 +5,8 @@
 //! [`Blkid::identify`] puts them into a sparse memory file and probes that. A missing library is a value, and the table
 //! of [`magic`] needs none. Names inform a person and decide nothing.
 //!
-//! The middle of the device reads as zeroes: labels and identifiers in it are not found. Those of
-//! NTFS and BitLocker lie there, and of large FAT, exFAT and HFS+ volumes.
+//! The middle of the device reads as zeroes, so labels and identifiers in it are not found. Those
+//! of NTFS and BitLocker lie there, and of large FAT, exFAT and HFS+ volumes.
 //!
 //! The content is hostile. Three facts bound its effect:
 //!
@@ -59,7 +59,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Time for libblkid to end after its file was emptied.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// libblkid, open. Each [`Blkid::identify`] has a probe of its own: any number can run at a time.
+/// libblkid, open. Each [`Blkid::identify`] has a probe of its own, so any number can run at once.
 #[derive(Clone)]
 pub struct Blkid(Arc<BlkidLibrary>);
 

@@ -93,7 +93,7 @@ impl CudaError {
         LibraryError::no_function(name, symbol).into()
     }
 
-    /// Returns whether the machine lacks something: another try makes no sense then.
+    /// Returns whether the machine lacks something, so a retry is pointless.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Library(_) | Self::NoSuchGpu { .. } => true,

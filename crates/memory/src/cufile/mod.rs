@@ -10,7 +10,7 @@
 //! default that is not applied. [`CuFileSession::since`] returns which way requests took, or [`NoCounter`] where that is
 //! unknown: the layout of the counters follows from the version of the library, and only known ones are read.
 //!
-//! The settings are the whole process's: all sessions at a time are of one mode.
+//! The settings are the whole process's, so all sessions at a time are of one mode.
 
 mod abi;
 mod counts;

@@ -62,7 +62,7 @@ impl NvrtcError {
         Self::Source { words }
     }
 
-    /// Returns whether the machine lacks something: another try makes no sense then.
+    /// Returns whether the machine lacks something, so a retry is pointless.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Library(_) | Self::OldDriver { .. } | Self::Gpu { .. })
     }

@@ -94,8 +94,8 @@ impl Nvrtc {
         self.version
     }
 
-    /// Compiles a source for GPUs of a compute capability. No operations are fused: sums equal
-    /// those of a CPU.
+    /// Compiles a source for GPUs of a compute capability. No operations are fused, so sums
+    /// equal those of a CPU.
     ///
     /// # Errors
     /// [`NvrtcError::ZeroByte`] for a source or name with a zero byte, [`NvrtcError::Source`] with

@@ -44,8 +44,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// True if memory of a device is mapped, for drives to read and write through the kernel's
-    /// queue.
+    /// True if memory of a device is mapped, so drives can use it through the kernel's queue.
     pub fn is_mapped_device(self) -> bool {
         matches!(self, Self::Pool | Self::Card)
     }

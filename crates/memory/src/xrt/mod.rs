@@ -9,10 +9,10 @@
 //! 5. An image (xclbin) is on the card, or is named and loads: it says which memory groups there are.
 //! 6. The group has room. The map begins at a page, or direct I/O would be refused.
 //!
-//! The driver gives the window pages (`xocl_p2p`, XRT 2.25): the map takes direct I/O. Kernels
-//! treat these pages differently, and some may not survive it: the plan of a copy judges that, and
-//! nothing here does. The map is the card's memory itself: there is no copy of it in the host that
-//! `xrtBOSync` would have to move, and the CPU never loads from it or stores to it.
+//! The driver gives the window pages (`xocl_p2p`, XRT 2.25), so the map takes direct I/O. Linux
+//! kernels treat these pages differently, and some may not survive it: the plan of a copy judges
+//! that, and nothing here does. The map is the card's memory itself: there is no copy of it in the
+//! host that `xrtBOSync` would have to move, and the CPU never loads from it or stores to it.
 //!
 //! The one thing a reader must know: the card's DDR has ECC, and a read of memory that nothing
 //! wrote since power-on can end in a PCIe error, an NVMe error or a reset of the machine (Xilinx

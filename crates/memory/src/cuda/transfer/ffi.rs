@@ -360,7 +360,7 @@ impl CopyQueue {
         Ok(())
     }
 
-    /// The tag of the oldest copy, once it is over; `None` until then.
+    /// The tag of the oldest copy, once it is over; `None` otherwise.
     ///
     /// # Errors
     /// The copy's error; the copy and all that it holds then count as in use for ever.

@@ -2,8 +2,8 @@
 //!
 //! Signatures are those of `xrt/xrt_kernel.h`, `xrt/xrt_device.h` and `xrt/xrt_bo.h`, the same from XRT 2.13 to 2.25.
 //! There is no call to end a run: the C interface has none (`xrt::run::abort` is C++ only). XRT
-//! ends the process if a run is closed that is still at work: a [`KernelRun`] without a known end
-//! is never closed.
+//! ends the process if a run is closed that is still at work, so a [`KernelRun`] without a known
+//! end is never closed.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
