@@ -1,8 +1,8 @@
 //! Sectors that the block layer counted for each drive (`Documentation/block/stat.rst`).
 //!
-//! It counts what was asked of a drive by anybody, by either route. Fewer sectors than payload mean
-//! that bytes came from, or stayed in, the page cache, or were never asked for. Holes of a file are
-//! not asked of a drive, so that payload is counted here without them.
+//! It counts requests of every process to a drive, by either route. Fewer sectors than payload mean
+//! that bytes came from, or stayed in, the page cache, or were never asked for. The block layer
+//! does not read holes of a file from the drive, so payload is counted here without them.
 
 use peerlane_results::{RouteEvidence, RouteVerdict};
 use peerlane_units::Bytes;
@@ -107,7 +107,7 @@ mod tests {
         watched_with(after, requests, Some(Bytes(0)))
     }
 
-    /// What is found of 4096 bytes of payload and these holes.
+    /// Judges 4096 bytes of payload with these holes.
     fn watched_with(
         after: &str,
         requests: Requests,

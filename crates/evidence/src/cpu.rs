@@ -1,7 +1,7 @@
 //! CPU time: of the process, of its io_uring workers, and of the kernel's threads.
 //!
 //! Workers are threads of the process (`iou-wrk-N` and `iou-sqp-N`), kernel threads those of the whole
-//! machine. A worker that ended since it was last looked at counts with what it had then.
+//! machine. A worker that ended counts with the time of its last reading.
 
 use std::collections::BTreeMap;
 
@@ -61,7 +61,7 @@ impl CpuWatch {
     }
 }
 
-/// CPU time below that of a copy fits every route on which devices move the bytes.
+/// CPU time below that of a copy fits every route by DMA of the devices.
 fn by_process(total: Nanos, asked: BytesByRoute) -> RouteEvidence {
     let payload = u128::from(asked.p2p.0) + u128::from(asked.host.0);
     let needed = payload * 1_000_000_000 / FASTEST_COPY;

@@ -1,8 +1,9 @@
 //! Independent witnesses of the route that bytes took, one module a source.
 //!
-//! Each says what it looked at, or why it could not. The worth of a figure is not judged here. All is read below the root of a
-//! [`Scene`], and nothing there is written or waited for. The one thing to know: most sources count
-//! for the whole machine, so that a neighbour's work can hide something but never show a route.
+//! Each names the place that it looked at, or the reason why it could not. The worth of a figure is
+//! not judged here. All is read below the root of a [`Scene`], and nothing there is written or
+//! waited for. The one thing to know: most sources count for the whole machine, so a neighbour's
+//! work can hide something but never show a route.
 
 #![forbid(unsafe_code)]
 
@@ -58,7 +59,7 @@ pub struct Scene {
 pub struct CaseDrive {
     /// Kernel name of its block device or partition, `nvme2n1`.
     pub name: String,
-    /// PCI address, by which the kernel log names it.
+    /// PCI address: the kernel log names the drive by it.
     pub address: Option<Bdf>,
     /// The way of its requests, which decides whether the block layer counts them.
     pub requests: Requests,
@@ -80,7 +81,7 @@ impl CaseDrive {
     }
 }
 
-/// The way by which requests go to a drive.
+/// The way that requests take to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Requests {
     /// Direct I/O on a block device or a file: counted, and every byte reaches the drive.

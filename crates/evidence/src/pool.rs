@@ -35,7 +35,7 @@ impl PoolWatch {
         };
     }
 
-    /// Compares with the size of the pool, so that memory taken by others counts as taken, too.
+    /// Compares with the size of the pool, so memory taken by others counts as taken, too.
     pub(super) fn end(self, asked: BytesByRoute) -> RouteEvidence {
         let looked_at = format!("p2pmem/available of {}", self.pool.address);
         if !self.was_looked_at {

@@ -14,7 +14,7 @@ pub struct DmaTally {
     pub guest_memory_bytes: Bytes,
     /// Between a drive and the memory of a device.
     pub peer_bytes: Bytes,
-    /// Of which the recorder could not tell.
+    /// Without a known place.
     pub unknown_bytes: Bytes,
 }
 
@@ -32,9 +32,9 @@ impl DmaTally {
     /// Judges the routes that were asked for by the tally.
     ///
     /// Payload crosses the memory between two drives twice, or once where one end is that memory
-    /// itself. More bytes than that through host memory contradict the route. So do bytes between
-    /// devices that nobody asked for, or fewer than were asked for. Fewer bytes through host memory
-    /// than the payload are no contradiction, since a page cache may have answered.
+    /// itself. More bytes than that through host memory contradict the route. So do unrequested
+    /// bytes between devices, or fewer than were asked for. Fewer bytes through host memory than
+    /// the payload are no contradiction, since a page cache may have answered.
     pub fn evidence(&self, asked: BytesByRoute) -> RouteEvidence {
         let Self { guest_memory_bytes: host, peer_bytes: peer, unknown_bytes: unknown } = *self;
         let showed = format!(

@@ -10,7 +10,7 @@ const LONGEST: u64 = 1 << 20;
 /// Entries of a folder that are looked at: more than there are threads on a large machine.
 const MOST_ENTRIES: usize = 1 << 16;
 
-/// A place from which `sys`, `proc` and `dev` are read.
+/// The folder that holds `sys`, `proc` and `dev`.
 #[derive(Debug, Clone)]
 pub struct Root(PathBuf);
 
@@ -110,7 +110,7 @@ impl Root {
     }
 }
 
-/// The beginning of a text that somebody else wrote, for a message.
+/// The beginning of a foreign text, for a message.
 pub(super) fn short(text: &str) -> String {
     text.chars().take(80).map(|one| if one.is_control() { ' ' } else { one }).collect()
 }

@@ -5,9 +5,9 @@ use peerlane_units::Bytes;
 use crate::gpu::{self, VENDOR_INTEL};
 use crate::{Fabric, Function, FunctionId, FunctionKind, Origin, Parent};
 
-/// Red Hat, Inc.: paravirtual devices, behind which there is no hardware of their own.
+/// Red Hat, Inc.: paravirtual devices, without hardware of their own.
 const VENDOR_VIRTIO: u16 = 0x1af4;
-/// Smallest window through which the `xocl` driver lends memory (`P2P_BAR` in its source).
+/// Smallest window that the `xocl` driver lends memory through (`P2P_BAR` in its source).
 const SMALLEST_FPGA_MEMORY: Bytes = Bytes(256 << 20);
 
 /// Memory of a device that others could read and write.
@@ -19,7 +19,7 @@ pub struct Memory {
     pub kind: MemoryKind,
     /// Its size; `None` where it is unknown.
     pub size: Option<Bytes>,
-    /// Bytes that nobody uses; known of the kernel's own pools alone.
+    /// Unused bytes; known of the kernel's own pools alone.
     pub available: Option<Bytes>,
 }
 
@@ -64,7 +64,7 @@ impl Fabric {
         function.vendor == Some(VENDOR_INTEL) && is_on_root_bus && is_first_bus
     }
 
-    /// Functions that may be GPUs, drives or NICs, since what was read shows no class of theirs.
+    /// Functions that may be GPUs, drives or NICs, since the input shows no class of theirs.
     pub fn unclassified(&self) -> Vec<FunctionId> {
         let is_read = |function: &Function| {
             let is_text = function.lines.is_some();

@@ -10,9 +10,9 @@ const FOLDERS: [&str; 3] = ["/dev/infiniband/", "/dev/dri/", "/dev/"];
 const GPU: &str = "gpu:";
 
 impl Fabric {
-    /// Finds a function by what a person types: name, PCI address, NVMe controller name or serial,
-    /// or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the passthrough node of
-    /// a namespace (`ng2n1`).
+    /// Finds a function by a word that people type: name, PCI address, NVMe controller name or
+    /// serial, or the name of one of its namespaces or partitions (`nvme2n1p1`), or of the
+    /// passthrough node of a namespace (`ng2n1`).
     pub fn find(&self, text: &str) -> Option<FunctionId> {
         let address = text.parse::<Bdf>().ok();
         let is_it = |function: &Function| {

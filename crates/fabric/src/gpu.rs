@@ -124,7 +124,7 @@ pub fn is_gb10(function: &Function) -> bool {
     function.vendor == Some(VENDOR_NVIDIA) && function.device == Some(GB10)
 }
 
-/// Returns whether the maker's driver may hold a GPU, so that its programs count it.
+/// Returns whether the maker's driver may hold a GPU, so its programs count it.
 fn is_its_makers(function: &Function) -> bool {
     let makers = match function.vendor {
         Some(VENDOR_NVIDIA) => "nvidia",
@@ -164,7 +164,7 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    /// GPUs `g0`, `g1` and so on, by what is known of each.
+    /// GPUs `g0`, `g1` and so on, each with these known facts.
     fn gpus<T: AsRef<str>>(known: &[T]) -> Fabric {
         let lines = known.iter().enumerate();
         let lines = lines.map(|(at, known)| format!("g{at} gpu {}\n", known.as_ref()));

@@ -1,7 +1,7 @@
 //! Link arithmetic: from transfers per second and lanes to bytes per second.
 //!
-//! Leaves out what depends on traffic in the other direction, on credits and on outstanding
-//! requests. A ceiling here is what no measurement of payload on that link may exceed.
+//! Leaves out the share of traffic in the other direction, of credits and of outstanding requests.
+//! No measurement of payload on a link may exceed its ceiling here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -68,7 +68,8 @@ impl LinkSpeed {
         if self.megatransfers < 8_000 { (4, 1538) } else { (1, 376) }
     }
 
-    /// The lesser of what two ends of a link say, in speed and in width each; of one end, what it says.
+    /// The lesser of two ends' speeds and widths, each compared by itself; the known end if one is
+    /// unknown.
     pub(crate) fn lesser(one: Option<Self>, other: Option<Self>) -> Option<Self> {
         match (one, other) {
             (Some(one), Some(other)) => Some(Self {
@@ -87,7 +88,7 @@ impl LinkSpeed {
 }
 
 impl Link {
-    /// The speed to reckon with: what the link trained to, else the most it supports.
+    /// The working speed: as trained, else the most that the link supports.
     pub fn speed(&self) -> Option<LinkSpeed> {
         self.current.or(self.maximum)
     }

@@ -1,6 +1,6 @@
 //! The types of a fabric: plain data, no files, no decisions.
 //!
-//! Functions lie in one list in which parents precede children; [`FunctionId`] is a position in it.
+//! Functions lie in one list, parents before children; [`FunctionId`] is a position in it.
 //! A fact that could not be read is a value (`None`, [`Acs::Unknown`], [`IommuMode::Unknown`]): an
 //! unprivileged reader learns less, never something wrong.
 
@@ -49,9 +49,9 @@ pub struct Fabric {
     pub functions: Vec<Function>,
     /// Maker and model that the machine states (`sys/devices/virtual/dmi/id`).
     pub product: Option<String>,
-    /// Libraries by which programs reach GPUs and FPGA cards, those of a short list that are in the usual
-    /// folders: `libcufile.so.0`, and the file of one version that it points to; `None` where that cannot be
-    /// seen.
+    /// Libraries that programs load to reach GPUs and FPGA cards, those of a short list that are in
+    /// the usual folders: `libcufile.so.0`, and the file of one version that it points to; `None`
+    /// where that cannot be seen.
     pub libraries: Option<Vec<String>>,
     /// Drives that other machines serve; none in a description or a text.
     pub remote_drives: Vec<RemoteDrive>,
@@ -106,7 +106,7 @@ pub struct Kernel {
     /// The parameters it was booted with (`/proc/cmdline`), those that bear on devices only.
     pub parameters: Option<Vec<String>>,
     /// Parameter `use_cmb_sqes` of the `nvme` module: submission queues are put into a CMB, which
-    /// takes from what peers can have.
+    /// leaves less of it to peers.
     pub use_cmb_sqes: Option<bool>,
     /// Parameter `multipath` of the `nvme_core` module.
     pub nvme_multipath: Option<bool>,
@@ -115,7 +115,7 @@ pub struct Kernel {
     /// Modules that bear on peer-to-peer, as far as they are loaded; `None` where that cannot be
     /// seen.
     pub modules: Option<Vec<Module>>,
-    /// Modules that another tool's text shows as loaded, where the whole list is unknown.
+    /// Modules that another tool's text shows as loaded, if the whole list is unknown.
     pub seen_modules: Vec<Module>,
 }
 
@@ -171,7 +171,7 @@ pub struct Cpu {
     pub vendor: Option<String>,
     /// `cpu family` of `/proc/cpuinfo`.
     pub family: Option<u32>,
-    /// `model` of `/proc/cpuinfo`, by which NVIDIA's driver knows Intel's processors.
+    /// `model` of `/proc/cpuinfo`; NVIDIA's driver tells Intel's processors by it.
     pub model_number: Option<u32>,
     /// `model name` of `/proc/cpuinfo`.
     pub model: Option<String>,
@@ -196,7 +196,7 @@ pub enum IommuMode {
     Passthrough,
     /// An IOMMU that translates; requests are limited to 128 KiB.
     Translating,
-    /// Not to be seen from here.
+    /// Unknown: not in this input.
     #[default]
     Unknown,
 }
@@ -209,7 +209,7 @@ pub struct BridgeId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub usize);
 
-/// The CPU-side entry from which PCI buses hang.
+/// The CPU-side entry to a tree of PCI buses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostBridge {
     /// Unique in the fabric; `pci0000:00` when discovered.
@@ -226,7 +226,8 @@ pub struct HostBridge {
 }
 
 impl HostBridge {
-    /// Machine of the host bridge, where a description has several: the part of its name before a slash.
+    /// Machine of the host bridge, if a description has several: the part of its name before a
+    /// slash.
     pub fn machine(&self) -> &str {
         self.name.split_once('/').map_or("", |(machine, _)| machine)
     }
@@ -281,7 +282,8 @@ pub enum PeerCapability {
     Unstated,
 }
 
-/// Layers between a system and the hardware, and what they hide; a name is `None` where no sign of one was seen.
+/// Layers between a system and the hardware. They hide parts of it; a name is `None` where no sign
+/// of one was seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Environment {
     /// Hypervisor below this system: `KVM`, `VMware`.
@@ -294,8 +296,8 @@ pub struct Environment {
     pub has_udev: Option<bool>,
 }
 
-/// Byte rates of either direction, as somebody measured or stated them: only a machine file has them,
-/// since no device of `/sys` does.
+/// Byte rates of either direction, measured or stated: only a machine file has them, since no
+/// device of `/sys` does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Rate of reads from it.
@@ -382,13 +384,13 @@ pub struct Function {
     pub iommu_group: Option<u32>,
     /// Translation of that group, in the kernel's words: `identity`, `DMA`, `DMA-FQ`.
     pub iommu_type: Option<String>,
-    /// Bound kernel driver, where it is known.
+    /// Bound kernel driver, if it is known.
     pub driver: DriverBinding,
     /// Other names that the kernel gives it: `eth0`, `mlx5_0`, `card0`, `renderD128`.
     pub kernel_names: Vec<String>,
     /// Windows of its memory; those of bridges are left out.
     pub bars: Vec<Bar>,
-    /// Further windows, for which there is no address space.
+    /// Further windows, without address space.
     pub unassigned_bars: Vec<UnassignedBar>,
     /// Set when an FPGA card lends its memory to peers (`p2p_enable` of the `xocl` driver).
     pub fpga_p2p: Option<bool>,
@@ -404,7 +406,7 @@ pub struct Function {
     pub ethernet: Option<ByteRate>,
     /// Set for NVMe controllers.
     pub nvme: Option<NvmeController>,
-    /// The physical function of which this is an SR-IOV virtual function.
+    /// The physical function that this SR-IOV virtual function belongs to.
     pub physical_function: Option<Bdf>,
     /// Memory of a GPU as its maker's tool states it; `None` where no such text was given.
     pub memory_size: Option<Bytes>,
@@ -413,7 +415,7 @@ pub struct Function {
     /// Set for a GPU that programs compute on by its maker's word, as a topology of NCCL or RCCL shows. Those of
     /// NVIDIA, AMD and Intel need no such word; of other makers many only show the console.
     pub is_accelerator: bool,
-    /// Number of MIG instances into which an NVIDIA GPU is divided; `None` where it is unknown.
+    /// Number of MIG instances of an NVIDIA GPU; `None` where it is unknown.
     pub mig_instances: Option<u32>,
     /// Lines of the text it was read from.
     pub lines: Option<LineNumbers>,
@@ -421,7 +423,7 @@ pub struct Function {
     pub lab: LabDrive,
 }
 
-/// Lines of a pasted text, counted from 1, from which facts of a function come.
+/// Lines of a pasted text, counted from 1, that facts of a function come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LineNumbers {
     /// Its heading.
@@ -471,8 +473,9 @@ impl Function {
         }
     }
 
-    /// Returns whether nothing says what the function is: it may be a GPU or a drive as well. Text without
-    /// classes has such functions; [`FunctionKind::Other`] with a class is known to be neither.
+    /// Returns whether the kind of the function is open: it may be a GPU or a drive as well. Text
+    /// without classes has such functions; [`FunctionKind::Other`] with a class is known to be
+    /// neither.
     pub fn is_unclassified(&self) -> bool {
         self.kind == FunctionKind::Other && self.class.is_none()
     }
@@ -533,14 +536,14 @@ pub struct P2pMem {
     pub available: Bytes,
     /// Offered to other kernel users. A CMB that supports only reads or only writes is not.
     pub published: bool,
-    /// Permission bits of the file by which programs get the memory (`p2pmem/allocate`); `None`
-    /// where it is unknown, or not there (before Linux 6.2).
+    /// Permission bits of the file that gives programs the memory (`p2pmem/allocate`); `None` where
+    /// it is unknown, or not there (before Linux 6.2).
     pub allocate: Option<u32>,
     /// Rates of reads and writes; only a machine file has them.
     pub rates: Rates,
 }
 
-/// Settings with which the lab boots a machine.
+/// The lab's boot settings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LabBoot {
     /// QEMU CPU model; `max` has no host-bridge peer-to-peer in the kernel's eyes, `EPYC` has.
@@ -566,7 +569,7 @@ pub struct LabDrive {
     pub throttle: Option<ByteRate>,
     /// NVMe MDTS as a power of two of 4 KiB pages.
     pub mdts: Option<u8>,
-    /// Type of protection information, 1 to 3, kept in 8 bytes beside each block (NVM Command Set,
+    /// Type of protection information, 1 to 3, kept in 8 bytes with each block (NVM Command Set,
     /// "End-to-end Data Protection"); `None` for none.
     pub protection: Option<u8>,
     /// Set when the drive's subsystem says that it may have several controllers. The kernel then
@@ -574,8 +577,8 @@ pub struct LabDrive {
     pub multipath: bool,
     /// Requests that fail.
     pub errors: Vec<InjectedError>,
-    /// Set when its memory is a BAR backed by RAM of the host, in place of a card that lends its
-    /// memory.
+    /// Set when its memory is a BAR backed by RAM of the host, standing in for a card that lends
+    /// its memory.
     pub is_ram_bar: bool,
 }
 
@@ -625,7 +628,7 @@ impl Acs {
 }
 
 impl Fabric {
-    /// A machine of which nothing is known.
+    /// A machine without any known fact.
     pub fn unknown(name: impl Into<String>, origin: Origin) -> Self {
         Self {
             name: name.into(),
@@ -664,7 +667,7 @@ impl Fabric {
         self.functions.iter().enumerate().map(|(index, function)| (FunctionId(index), function))
     }
 
-    /// The function, then what it hangs from, up to the root bus.
+    /// The function, then each port above it, up to the root bus.
     pub fn upward(&self, id: FunctionId) -> impl Iterator<Item = FunctionId> + '_ {
         std::iter::successors(Some(id), |&id| match self.function(id).parent {
             Parent::Function(parent) => Some(parent),
@@ -706,15 +709,15 @@ impl Fabric {
         }))
     }
 
-    /// The most that the link above a function can train to: the lesser of what it and the port
-    /// above it support, in speed and in width each.
+    /// The most that the link above a function can train to: the lesser of both ends' support, in
+    /// speed and in width each.
     pub fn trainable(&self, id: FunctionId) -> Option<LinkSpeed> {
         LinkSpeed::lesser(self.function(id).link?.maximum, self.supported_above(id))
     }
 
-    /// The speed to reckon with on the link above a function: what it trained to, else the most that it supports, and
-    /// no more than the port above it supports; `None` where neither end says anything. A virtual function has the
-    /// link of its physical function (SR-IOV 1.1 section 3.5).
+    /// The working speed of the link above a function: as trained, else the most that it supports,
+    /// and no more than the port above it supports; `None` where neither end is known. A virtual
+    /// function has the link of its physical function (SR-IOV 1.1 section 3.5).
     pub fn speed_above(&self, id: FunctionId) -> Option<LinkSpeed> {
         let id = self.function(id).physical_function.map_or(id, |physical| {
             let is_physical = |(_, one): &(FunctionId, &Function)| one.address == Some(physical);
@@ -762,7 +765,7 @@ impl Fabric {
         self.mounts.iter().flatten().filter(move |mount| mount.device == name)
     }
 
-    /// The network controller through which a drive of another machine is reached; `None` unless the
+    /// The network controller that leads to a drive of another machine; `None` unless the
     /// connection was told which interface to use.
     pub fn nic_of(&self, drive: &RemoteDrive) -> Option<FunctionId> {
         let interface = drive.location.interface.as_ref()?;

@@ -31,7 +31,7 @@ pub(crate) fn subclasses() -> impl Iterator<Item = (u16, &'static str)> {
     })
 }
 
-/// Returns what follows the key in the one of the sorted lines that begins with it.
+/// Returns the rest of the sorted line that begins with the key.
 fn find<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
     let (mut low, mut high) = (0, lines.len());
     while low < high {

@@ -22,8 +22,8 @@ const IN_IDENTIFY: usize = 3072 + 0x4c;
 pub struct Dna([u32; 3]);
 
 impl Dna {
-    /// Of three registers, the lowest bits first; `None` for what no FPGA has: all zeroes, or all ones as from a
-    /// register that nobody answers for.
+    /// Of three registers, the lowest bits first; `None` for values of no FPGA: all zeroes, or all
+    /// ones as from a register without a device behind it.
     pub fn of_words(words: [u32; 3]) -> Option<Self> {
         let is_one = !words.iter().all(|&word| word == 0) && !words.contains(&u32::MAX);
         is_one.then_some(Self(words))
@@ -145,7 +145,8 @@ impl Fabric {
 mod tests {
     use super::*;
 
-    /// Switches with what hangs from each: names that begin with `n` are drives, others FPGA functions.
+    /// Switches, each with these endpoints: names that begin with `n` are drives, others FPGA
+    /// functions.
     fn machine(device: &str, switches: &[&[&str]]) -> Fabric {
         let mut tree = String::new();
         for (index, ends) in switches.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Names for what images of devices carry, from libblkid and from the table of magic numbers.
+//! Names for the content of device images, from libblkid and from the table of magic numbers.
 //!
 //! `cargo run -p peerlane-memory --example blkid -- [--block BYTES] FILE...` reads the two ends of each regular file and
 //! prints one line a file, with tabs between its path, the kinds by libblkid, those by the table, and all in words.

@@ -1,12 +1,13 @@
-//! The mock of CUDA, NVRTC and cuFile for tests: built by the C compiler that links every Rust program, too, and
-//! copied for each test, so that no two share its state. `mock.c` says what it checks and what it can be told.
+//! The mock of CUDA, NVRTC and cuFile for tests: built by the C compiler that links every Rust
+//! program, too, and copied for each test, since two must not share its state. `mock.c` lists its
+//! checks and its settings.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The names by which programs look for the libraries.
+/// Names of the libraries, as programs look for them.
 const NAMES: [&str; 3] = ["libcuda.so.1", "libcufile.so.0", "libnvrtc.so.12"];
 
 /// Kernels on chunks, as users write them, that the mock knows: `fails` ends in an error, `never` not at all.

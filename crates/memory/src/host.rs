@@ -55,7 +55,7 @@ impl MemoryError {
 /// stay out of the time that is measured. Before Linux 5.14, which cannot do that, the first use does.
 ///
 /// # Errors
-/// [`MemoryError`] with what was asked for.
+/// [`MemoryError`], with the length asked for.
 pub fn allocate(length: Bytes) -> Result<Region, MemoryError> {
     let (page, pages) = (rustix::param::page_size(), in_pages(length)?);
     let refused = |errno| MemoryError::Refused { length, errno };
@@ -74,7 +74,7 @@ pub fn allocate(length: Bytes) -> Result<Region, MemoryError> {
 /// when it is first touched.
 ///
 /// # Errors
-/// [`MemoryError`] with what was asked for.
+/// [`MemoryError`], with the length asked for.
 pub fn untouched(length: Bytes) -> Result<Region, MemoryError> {
     let map = Map::anonymous(in_pages(length)?, rustix::param::page_size())
         .map_err(|errno| MemoryError::Refused { length, errno })?;

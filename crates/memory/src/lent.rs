@@ -1,4 +1,4 @@
-//! Memory of somebody else as a region, for a program that reads into buffers of its own.
+//! Memory of the calling program as a region, to read into buffers of its own.
 //!
 //! The pages are never unmapped here, and are not locked: direct I/O pins them only while a request runs.
 //! A ring that has to leak its regions leaks the lender's hold on the memory with them.
@@ -36,7 +36,7 @@ pub fn lend(region: Region) -> Option<(Lent, Lender)> {
     Some((lent, Lender { owner, length }))
 }
 
-/// Gets the memory back when nobody uses it any more.
+/// Gets the memory back once the last user is gone.
 #[derive(Debug)]
 pub struct Lender {
     owner: Arc<Map>,

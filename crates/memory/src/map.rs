@@ -1,7 +1,7 @@
 //! Maps of memory: the only place of this crate that talks to the system about addresses.
 //!
 //! A [`Map`] unmaps itself when dropped. Maps of device memory are not read or written here either.
-//! [`Lent`] is memory of somebody else, by a promise that only its owner can make.
+//! [`Lent`] is memory of another owner, by a promise that only that owner can make.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -30,7 +30,7 @@ enum Backing {
     Anonymous,
     /// A shared map of a file; may be device memory.
     Shared,
-    /// Memory of somebody else, whose owner is kept here.
+    /// Memory of another owner, who is kept here.
     Lent(#[expect(dead_code, reason = "kept for its end")] LentOwner),
 }
 
@@ -51,7 +51,7 @@ unsafe impl Send for Map {}
 // SAFETY: a shared `Map` gives its address and length; its bytes are only seen through `&mut`.
 unsafe impl Sync for Map {}
 
-/// Host memory of somebody else that payload may be read into.
+/// Host memory of another owner that payload may be read into.
 ///
 /// Clones are of the same memory. Its bytes are only ever stored to: by the kernel for requests of a ring
 /// that owns [`crate::lent::region`], by [`Lent::store`], and by [`Lent::shift`], which alone loads them.
@@ -106,8 +106,8 @@ impl Lent {
         self.address.as_ptr().addr()
     }
 
-    /// Moves `length` bytes from one offset to another, which may overlap; false, and nothing is moved, where either
-    /// does not fit.
+    /// Moves `length` bytes from one offset to another, which may overlap; false if either range
+    /// does not fit, and nothing is moved then.
     #[must_use]
     pub fn shift(&self, from: u64, to: u64, length: u64) -> bool {
         let fits = |at: u64| at.checked_add(length).is_some_and(|end| end <= self.length as u64);
@@ -132,7 +132,7 @@ impl Lent {
         Map { address, length: self.length, backing: Backing::Lent(self.owner.clone()) }
     }
 
-    /// Stores bytes at an offset; false, and nothing is stored, where they do not fit.
+    /// Stores bytes at an offset; false if they do not fit, and nothing is stored then.
     #[must_use]
     pub fn store(&self, offset: u64, bytes: &[u8]) -> bool {
         let Ok(offset) = usize::try_from(offset) else { return false };

@@ -1,7 +1,7 @@
 //! The page cache of a file as a region, for a program that maps a file instead of reading it.
 //!
-//! The kernel reads from the map; this process never does, since a file that somebody cuts meanwhile
-//! would end it. A request on pages that are gone fails with `EFAULT`.
+//! The kernel reads from the map; this process never does, since a truncated file would end it. A
+//! request on pages that are gone fails with `EFAULT`.
 
 use std::ops::Range;
 use std::os::fd::AsFd;

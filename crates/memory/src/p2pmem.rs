@@ -117,7 +117,7 @@ fn shown(available: Option<Bytes>) -> String {
 
 /// Allocates memory of the function whose `p2pmem` directory is given
 /// (`/sys/bus/pci/devices/BDF/p2pmem`): one physically contiguous run, rounded up to whole pages,
-/// wholly or not at all. Its content is what the last user left.
+/// wholly or not at all. Its content is left from the last user.
 ///
 /// # Errors
 /// [`P2pRefusal`], by the system's answer.

@@ -2,7 +2,7 @@
 //!
 //! The kernel lists them in `/proc/self/pagemap` (`Documentation/admin-guide/mm/pagemap.rst`), one
 //! entry of 64 bits a page: bit 63 says that the page is mapped, bits 0 to 54 are its frame. A map
-//! of [`crate::p2pmem`] has its pages from the start, so that nothing has to touch them.
+//! of [`crate::p2pmem`] has its pages from the start, so nothing has to touch them.
 //!
 //! 1. The file can be read (`ENOENT` without `CONFIG_PROC_PAGE_MONITOR`).
 //! 2. The process has `CAP_SYS_ADMIN`; frames read as 0 without it.

@@ -24,7 +24,7 @@ pub enum RegionKind {
     MappedFile,
     /// Host memory that a GPU's copy engine reaches, too.
     Pinned,
-    /// Host memory of somebody else, who may look at it meanwhile.
+    /// Host memory of another owner, who may look at it meanwhile.
     Lent,
 }
 

@@ -1,4 +1,4 @@
-//! Reasons for gaps in what is known of the NVMe target.
+//! Errors of reading the NVMe target, and reasons why its exports are unknown.
 
 use std::io;
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ pub enum UnknownReason {
     /// There is no sysfs below the root.
     #[error("cannot list NVMe exports: {} holds no sysfs", sysfs.display())]
     NoSysfs {
-        /// Folder in which sysfs should be.
+        /// Folder expected to hold sysfs.
         sysfs: PathBuf,
     },
     /// The kernel has an NVMe target, and configfs is not mounted.

@@ -22,15 +22,14 @@ pub struct Exports {
 pub struct Export {
     /// NQN of the subsystem; bytes that are not UTF-8 are replaced.
     pub subsystem: String,
-    /// The kind of export, with what only that kind has.
+    /// The kind of export, with its own attributes.
     pub kind: ExportKind,
     /// Device or file as configfs names it: perhaps a link, perhaps relative, perhaps gone since.
     /// `None` when no path was set, or it could not be read.
     pub device_path: Option<PathBuf>,
     /// True when the export is enabled; `None` when that could not be read.
     pub is_enabled: Option<bool>,
-    /// Ports by which hosts reach the subsystem. Without any, no host can connect, unless a port is
-    /// among the gaps.
+    /// Ports of the subsystem. Without one, no host can connect, unless a port is among the gaps.
     pub ports: Vec<ExportPort>,
     /// True when the path is one of this machine.
     pub(crate) is_on_this_machine: bool,
@@ -58,7 +57,7 @@ pub struct ExportedNamespace {
     pub has_reservations: bool,
 }
 
-/// A port of the NVMe target, empty in what was not set or could not be read.
+/// A port of the NVMe target. Attributes that were not set or could not be read are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportPort {
     /// Number of the port, from the name of its folder.

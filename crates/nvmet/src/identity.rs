@@ -65,7 +65,7 @@ pub enum IdentifyError {
     },
 }
 
-/// Identifies what an absolute path of this machine leads to, following links.
+/// Identifies the storage behind an absolute path of this machine, following links.
 ///
 /// # Errors
 /// When the path is relative, leads to nothing, or leads to neither a device nor a regular file.

@@ -43,7 +43,7 @@ use root::NvmetRoot;
 pub enum NvmeTarget {
     /// The kernel has no NVMe target: nothing is exported.
     Absent,
-    /// Nobody could tell what is exported.
+    /// The exports are unknown.
     Unknown(UnknownReason),
     /// The configuration was read, perhaps with gaps: [`Exports::gaps`].
     Configured(Exports),
@@ -51,7 +51,7 @@ pub enum NvmeTarget {
 
 /// Reads the NVMe target of the machine whose `sys/` and `proc/` lie below `root`.
 ///
-/// Never panics and follows no symbolic links. What cannot be read becomes a value with its reason.
+/// Never panics and follows no symbolic links. An unreadable part becomes a value with its reason.
 pub fn read(root: &Path) -> NvmeTarget {
     let root = NvmetRoot::new(root);
     let unknown = |error| NvmeTarget::Unknown(UnknownReason::Unreadable(error));

@@ -151,8 +151,8 @@ fn configfs_mounts(root: &NvmetRoot) -> Vec<ConfigfsMount> {
     mounts
 }
 
-/// Returns the folder of the reading process in `proc`, where `self` is a link to it. A captured
-/// tree has a folder of that name.
+/// Returns the folder of the reading process in `proc`: `self` links to it, and is a folder in a
+/// captured tree.
 fn own_process(root: &NvmetRoot) -> Option<PathBuf> {
     let folder = Path::new("proc/self");
     let Ok(process) = root.link(folder) else { return Some(folder.to_owned()) };

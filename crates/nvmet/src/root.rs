@@ -117,7 +117,7 @@ impl NvmetRoot {
     }
 }
 
-/// Reads one byte more than `limit` at most, so that the caller can tell a longer file.
+/// Reads at most one byte more than `limit`, to let the caller detect a longer file.
 fn read_at_most(path: &Path, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     // Neither a link nor a pipe that took the file's place in between can lead away or block.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;

@@ -1,4 +1,4 @@
-//! Made-up trees: what is read of them, and what is unknown.
+//! Reads of made-up trees: exports, gaps and unknown targets.
 
 mod content;
 mod presence;

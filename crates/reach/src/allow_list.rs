@@ -1,8 +1,8 @@
 //! The host bridges that Linux trusts to forward peer-to-peer transactions.
 //!
 //! The list is the kernel's (`drivers/pci/p2pdma.c`, `pci_p2pdma_whitelist`), not a statement about
-//! the hardware: what is absent may work and is still refused. AMD CPUs are not in it because the
-//! kernel judges them by family.
+//! the hardware: an absent host bridge may work and is still refused. AMD CPUs are not in it
+//! because the kernel judges them by family.
 
 use peerlane_fabric::gpu::{VENDOR_INTEL, VENDOR_NVIDIA};
 

@@ -1,7 +1,7 @@
 //! The kernel's peer-to-peer decision as a pure function that returns its reasons.
 //!
 //! Mirrors `drivers/pci/p2pdma.c` of Linux 7.2 (`calc_map_type_and_dist`,
-//! `pci_p2pdma_distance_many`). It says what the kernel will do with a pair, which is not whether
+//! `pci_p2pdma_distance_many`). It predicts the kernel's answer for a pair, which is not whether
 //! data arrives: the kernel tests no route, and it caches its answer until the provider's driver is
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
@@ -59,7 +59,7 @@ pub struct Reach {
     /// Hops from provider to initiator as the kernel counts them; `None` when the kernel refuses the
     /// route, or when the bridges above an end are unknown.
     pub distance: Option<u32>,
-    /// The facts behind the decision, in the order in which the kernel looks.
+    /// The facts behind the decision, in the order that the kernel checks them.
     pub facts: Vec<Fact>,
     /// The functions passed, provider first and initiator last; through the host bridge when it
     /// has no function above the two ends.
@@ -121,7 +121,7 @@ impl Reach {
         all
     }
 
-    /// One sentence: what the kernel decides, and why.
+    /// The decision and its reason in one sentence.
     pub fn summary(&self) -> String {
         let verdict = match self.map {
             MapType::BusAddress => "the route is direct, below the host bridge",
@@ -174,7 +174,7 @@ pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> R
     decide_by(fabric, provider, initiator, &|bridge| test_device(fabric, bridge))
 }
 
-/// Decides many pairs of one fabric, for which the host bridges are looked up once.
+/// Decides many pairs of one fabric, with one look-up of its host bridges.
 #[derive(Debug)]
 pub struct Decisions<'a> {
     fabric: &'a Fabric,
@@ -194,7 +194,7 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// The function by which the kernel knows a host bridge.
+/// The function that identifies a host bridge to the kernel.
 type TestDevice<'a> = dyn Fn(BridgeId) -> Option<FunctionId> + 'a;
 
 /// As [`decide`], with test devices of host bridges that were looked up once.
@@ -481,7 +481,7 @@ fn look_up_bridge(
     }
 }
 
-/// The function by which the kernel knows a host bridge (`pci_host_bridge_dev`).
+/// The function that identifies a host bridge to the kernel (`pci_host_bridge_dev`).
 ///
 /// The kernel takes the first of the root bus; the lowest device and function number is the same
 /// wherever enumeration went in order. It counts only at 00.0 or when it is a root port. Functions

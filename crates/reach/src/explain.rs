@@ -17,7 +17,7 @@ const REDIRECT: &str = "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()";
 /// One look of the kernel at the machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
-    /// The object of the step, and what is found there.
+    /// The object of the step, and the facts found there.
     pub finding: String,
     /// Kernel file and function, in Linux 7.2.
     pub source: &'static str,
@@ -29,7 +29,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// Every step by which the kernel decides whether and how `initiator` reaches memory of `provider`.
+/// Every step of the kernel's decision whether and how `initiator` reaches memory of `provider`.
 ///
 /// The last one is the verdict of [`decide`](crate::decide).
 ///

@@ -66,7 +66,7 @@ pub enum Fact {
         /// Its name.
         function: String,
     },
-    /// Both hang below one port, so that transactions can turn round there.
+    /// Both hang below one port, and transactions can turn round there.
     CommonAncestor {
         /// Owner of the memory.
         provider: String,
@@ -154,7 +154,7 @@ pub enum Fact {
         /// The list that was looked at.
         list: KernelList,
     },
-    /// The root bus starts with no function by which the kernel could know the host bridge.
+    /// The root bus starts with no function that could identify the host bridge to the kernel.
     HostBridgeWithoutTestDevice {
         /// Its name.
         bridge: String,

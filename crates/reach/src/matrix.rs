@@ -1,7 +1,7 @@
 //! Every memory against every initiator. Functions that the kernel cannot tell apart share a cell.
 //!
-//! The kernel's decision for a pair depends only on the ports above both, so that functions with
-//! the same way up share a row or a column. A thousand drives below one switch are one cell.
+//! The kernel's decision for a pair depends only on the ports above both, so functions with the
+//! same way up share a row or a column. A thousand drives below one switch are one cell.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,7 +31,7 @@ pub struct Peers {
 pub struct MatrixCell {
     /// The decision.
     pub map: MapType,
-    /// Hops, where it is not refused.
+    /// Hops; `None` where it is refused.
     pub distance: Option<u32>,
 }
 

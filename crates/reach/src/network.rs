@@ -12,7 +12,8 @@ use crate::{MapType, decide};
 /// Memory that payload between a network controller and a drive may rest in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkDriveMemory {
-    /// Owner of memory that is neither of the two; `None` where one of them owns it, or nobody does.
+    /// Owner of memory that is neither of the two; `None` where one of them owns it, or there is
+    /// none.
     pub third: Option<FunctionId>,
     /// The facts, each a sentence with its command.
     pub advice: Vec<String>,

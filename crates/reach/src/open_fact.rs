@@ -1,4 +1,4 @@
-//! Facts that a fabric leaves open, and what they would decide.
+//! Facts that a fabric leaves open, with the commands that show them.
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId};
 
@@ -9,14 +9,14 @@ pub enum UnknownFact {
     Cpu,
 }
 
-/// A fact without which nothing can be said.
+/// A fact that a decision needs and the fabric lacks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Need {
     /// ACS control registers of these functions.
     Acs(Vec<FunctionId>),
     /// Vendor and family of the CPU.
     Cpu,
-    /// Identity of the function by which the kernel knows a host bridge.
+    /// Identity of the function that the kernel knows a host bridge by.
     HostBridge(BridgeId),
     /// The bridges above a bus that a text shows without them.
     Bridges(BridgeId),

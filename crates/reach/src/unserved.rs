@@ -28,7 +28,8 @@ pub enum Unserved {
 }
 
 impl Unserved {
-    /// Returns why a function is an unserved drive; `None` for what is served, unknown, or no drive.
+    /// Returns why a function is an unserved drive; `None` for a served drive, an unknown one, or
+    /// no drive.
     pub fn from_function(function: &Function) -> Option<Self> {
         if function.kind != FunctionKind::Nvme {
             return None;

@@ -159,7 +159,7 @@ impl From<MapType> for RouteState {
     }
 }
 
-/// Refuses a mechanism that asks a kernel without P2PDMA, where the question has no answer but no
+/// Refuses a mechanism that asks a kernel without P2PDMA: that kernel's only answer is no
 /// (`pci_p2pdma_distance_many` in include/linux/pci-p2pdma.h, Linux 7.2).
 fn refuse_without_p2pdma(rule: &mut DriverRule) {
     if rule.asks_kernel == Some(true) && rule.answer != DriverAnswer::Refused {
@@ -216,7 +216,7 @@ fn facts_of(rule: &DriverRule, kernel: &Reach, state: RouteState) -> Vec<String>
     facts
 }
 
-/// A mechanism in one sentence; the kernel's where that refuses what the driver would take.
+/// A mechanism in one sentence; the kernel's where that refuses although the driver would go along.
 fn in_words(rule: &DriverRule, kernel: &Reach, state: RouteState) -> String {
     let is_of_kernel =
         state == RouteState::Host && asks_kernel(rule) && rule.answer != DriverAnswer::Refused;

@@ -37,7 +37,7 @@ pub enum ParseError {
     OutOfRange(String),
 }
 
-/// Reads a quantity from a whole number or a text; says what is expected of anything else.
+/// Reads a quantity from a whole number or a text; `expected` describes both in an error.
 struct Quantity {
     expected: &'static str,
     parse: fn(&str) -> Result<u64, ParseError>,

@@ -1,9 +1,9 @@
 //! Counters of memory controllers and of I/O stacks, through perf.
 //!
 //! Only memory controllers are read: they count bytes of host memory by anybody. I/O stacks are
-//! named where they are there, and not read: only a run with traffic shows behind which of their
-//! ports a device is. Little memory traffic fits a peer route and does not show one, since caches
-//! can hold what devices write (DDIO on Intel, SDCIAE on AMD).
+//! only named: without traffic nothing shows which stack has the port of a device. Little memory
+//! traffic fits a peer route and does not show one, since caches can hold data that devices write
+//! (DDIO on Intel, SDCIAE on AMD).
 
 mod event;
 
@@ -41,7 +41,7 @@ const MEMORY: [(&str, &[WantedEvent]); 3] = [
     ("amd_umc", &[WantedEvent::Coded("event=0x0a", 64)]),
 ];
 
-/// Units that count what crosses root ports or is asked of caches.
+/// Units that count traffic of root ports or requests to caches.
 const INPUT_OUTPUT: [(&str, &str); 4] = [
     ("uncore_iio_free_running", "Intel I/O stacks, free running"),
     ("uncore_iio", "Intel I/O stacks"),
@@ -166,7 +166,7 @@ fn refused(error: &io::Error) -> String {
     format!("cannot open a counter: {error}{needs}")
 }
 
-/// Count of a counter, scaled up for the time in which other counters had its place.
+/// Count of a counter, scaled up for the time that other counters had its place.
 fn scaled(counter: &mut Counter) -> io::Result<f64> {
     let found = counter.read()?;
     let share = if found.running == 0 { 0.0 } else { found.enabled as f64 / found.running as f64 };
@@ -198,8 +198,8 @@ mod tests {
     use crate::tests::p2p;
     use peerlane_testing::Scratch;
 
-    /// A unit of this name that is really the kernel's software counter of page faults (type 1, number
-    /// 2), of which each counts as 64 bytes.
+    /// A unit of this name that is really the kernel's software counter of page faults (type 1,
+    /// number 2). Each fault counts as 64 bytes.
     fn plant(tree: &Scratch, unit: &str) {
         for (file, text) in [
             ("type", "1\n"),

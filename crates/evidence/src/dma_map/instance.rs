@@ -1,8 +1,9 @@
 //! A private instance of the kernel's tracing: created, locked, removed.
 //!
-//! Instances and probes outlive a killed process. Each is named by the boot and the start time of its process, and its
-//! folder is locked (`flock(2)`) while that lives, so that the next process removes those that nobody holds. A lock
-//! on the folder of all instances covers the time between making one and locking it.
+//! Instances and probes outlive a killed process. Each is named by the boot and the start time of
+//! its process, which holds a lock on its folder (`flock(2)`) while it lives. The next process
+//! removes those without a lock. A lock on the folder of all instances covers the time between
+//! making one and locking it.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -58,8 +59,8 @@ impl Instance {
         }
     }
 
-    /// Adds a probe named `event` in the group of this instance; `definition` is what follows the name
-    /// (`Documentation/trace/fprobetrace.rst`).
+    /// Adds a probe named `event` in the group of this instance; `definition` is the text after the
+    /// name (`Documentation/trace/fprobetrace.rst`).
     ///
     /// # Errors
     /// The kernel's answer, `ENOENT` where it has no such function.
@@ -152,7 +153,7 @@ fn unique_name(root: &Root) -> Result<String, Unread> {
     Ok(format!("{PREFIX}{boot}_{start}_{process}_{count}"))
 }
 
-/// Removes instances that nobody holds, and the probes of instances that are gone.
+/// Removes unlocked instances, and the probes of instances that are gone.
 fn sweep(tracefs: &Path, instances: &Path) {
     for name in names(instances).into_iter().filter(|name| name.starts_with(PREFIX)) {
         let Ok(folder) = folder(&instances.join(&name)) else { continue };

@@ -81,7 +81,7 @@ impl ObservedDma {
         }
     }
 
-    /// Verdict on P2P payload, beside `host` bytes by host memory.
+    /// Verdict on P2P payload, with `host` bytes through host memory.
     fn p2p_verdict(&self, transfer: &DriveTransfer, host: u64) -> RouteVerdict {
         let Bytes(p2p) = transfer.p2p;
         let is_expected = |decision: &Decision| match transfer.expected {

@@ -2,7 +2,7 @@
 
 use super::observed::Decision;
 
-/// A function in which the kernel decides for a request or a segment, and the numbers of its answer.
+/// The kernel's function that decides for a request or a segment, and the numbers of its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DecisionProbe {
     pub(super) function: &'static str,

@@ -1,8 +1,9 @@
 //! Addresses of a drive's DMA and the kernel's P2P decisions for it, from a stock kernel's own tracing.
 //!
-//! A probe on the function in which the kernel decides counts P2P decisions by drive (`CONFIG_FPROBE_EVENTS`). Histogram
-//! triggers on the events of the DMA API sum mapped bytes by address (`CONFIG_HIST_TRIGGERS`), which are looked up
-//! among the memory windows of functions and system memory. Both count in the kernel, in constant memory. Needs root.
+//! A probe on the kernel's deciding function counts P2P decisions by drive
+//! (`CONFIG_FPROBE_EVENTS`). Histogram triggers on the events of the DMA API sum mapped bytes by
+//! address (`CONFIG_HIST_TRIGGERS`), to be looked up among the memory windows of functions and
+//! system memory. Both count in the kernel, in constant memory. Needs root.
 //!
 //! Blind spots: a mapping does not prove an arrival, which the proof of content is for. Requests of
 //! others on the same drive count as system memory. With a translating IOMMU requests of several

@@ -6,7 +6,8 @@ use peerlane_fabric::Bdf;
 
 use crate::{Root, Unread};
 
-/// Lines of a function's `resource` that are its own windows; later ones are what a bridge forwards.
+/// Lines of a function's `resource` that are its own windows; later ones are a bridge's forwarded
+/// windows.
 const WINDOWS_MAX: usize = 6;
 
 /// The owner of a physical address.
@@ -47,7 +48,7 @@ impl AddressMap {
         Ok(Self(ranges))
     }
 
-    /// The owner of all of a range; [`Owner::Other`] where it has several.
+    /// The owner of all of a range; [`AddressOwner::Other`] where it has several.
     pub(super) fn owner(&self, first: u64, last: u64) -> AddressOwner {
         let before = self.0.range(..=last).next_back();
         match before {

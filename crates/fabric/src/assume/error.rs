@@ -57,7 +57,7 @@ pub enum BootConfigurationError {
         line: usize,
         /// The fault in it.
         reason: String,
-        /// The text to write instead, where that is known.
+        /// The text to write instead, if that is known.
         hint: Option<String>,
     },
     /// A file with keys of cuFile is not as cuFile reads it.
@@ -65,7 +65,7 @@ pub enum BootConfigurationError {
     Cufile {
         /// The file.
         path: PathBuf,
-        /// The line, and what is wrong with it.
+        /// The line and its fault.
         problem: String,
     },
     /// The parameters are longer than a kernel command line.

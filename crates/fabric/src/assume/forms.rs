@@ -13,7 +13,7 @@ use std::path::Path;
 use super::command_line::{self, NamedValue};
 use super::{BootConfiguration, BootConfigurationError, ModuleOption, shell};
 
-/// Words of boot entries that stand for what the boot loader puts in (`blscfg` of GRUB on Fedora).
+/// Words of boot entries that the boot loader replaces (`blscfg` of GRUB on Fedora).
 const STAND_INS: [&str; 2] = ["$kernelopts", "$tuned_params"];
 
 /// Longest part of a line in an error.

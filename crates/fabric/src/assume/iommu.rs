@@ -57,7 +57,7 @@ const MODE_PARAMETERS: [ModeParameter; 4] = [
     },
 ];
 
-/// Changes the mode, and what follows from it.
+/// Changes the mode and the facts that follow from it.
 pub(super) fn apply(setting: &BootSetting, fabric: &mut Fabric) -> Option<SettingEffect> {
     let BootSetting::Kernel { name, value } = setting else { return None };
     let parameter = MODE_PARAMETERS

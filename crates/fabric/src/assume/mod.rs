@@ -1,9 +1,9 @@
 //! A machine as it would be after a reboot with other kernel parameters and module options.
 //!
 //! A [`BootConfiguration`] is read from files that a person means to install, or from a kernel command
-//! line. [`BootConfiguration::apply`] changes a fabric as the kernel would, and says of each setting
-//! what it did. Parameters are added behind those of the present boot: a file that removes a parameter
-//! changes nothing here.
+//! line. [`BootConfiguration::apply`] changes a fabric as the kernel would, and returns the effect
+//! of each setting. Parameters are added behind those of the present boot: a file that removes a
+//! parameter changes nothing here.
 
 mod acs;
 mod command_line;

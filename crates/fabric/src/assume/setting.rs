@@ -5,7 +5,7 @@ use std::fmt;
 use super::command_line::{self, NamedValue};
 use super::{BootConfiguration, ModuleOption};
 
-/// One setting, sorted by what reads it.
+/// One setting, sorted by its reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BootSetting {
     /// One of the options within `pci=`.
@@ -14,7 +14,7 @@ pub(super) enum BootSetting {
     Kernel {
         /// Its name.
         name: String,
-        /// Its value, where it has one.
+        /// Its value, if it has one.
         value: Option<String>,
     },
     /// A parameter of a module, by modprobe or on the kernel command line.

@@ -1,16 +1,16 @@
 //! Values of GRUB's variables: as the shell reads the file, then as GRUB reads the line made of it.
 //!
-//! `grub-mkconfig` runs the files as shell scripts and writes the value into `grub.cfg` as it is, where it
-//! is a line of GRUB's own script language: `;` outside quotes ends the command there (GRUB manual, "Shell-like
-//! scripting").
+//! `grub-mkconfig` runs the files as shell scripts and copies the value into a line of `grub.cfg`.
+//! GRUB reads that line in its own script language: `;` outside quotes ends the command there (GRUB
+//! manual, "Shell-like scripting").
 
 use super::forms::LineFault;
 
 /// Characters that end a word of GRUB's script, and that no plain kernel parameter has.
 const GRUB_METACHARACTERS: [char; 8] = [';', '&', '|', '<', '>', '{', '}', '$'];
 
-/// Reads the value of a shell assignment, without references to `GRUB_CMDLINE_LINUX` and its kin, which
-/// stand for what is there already.
+/// Reads the value of a shell assignment, without references to `GRUB_CMDLINE_LINUX` and its kin,
+/// which stand for parameters of the present boot.
 pub(super) fn value(text: &str) -> Result<String, LineFault> {
     let mut value = String::new();
     let mut rest = text;

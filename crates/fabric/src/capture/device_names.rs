@@ -1,7 +1,7 @@
 //! Names of interfaces and nodes that say nothing but where a device is: those that the kernel and
 //! systemd make of a number or a PCI address.
 //!
-//! Everything else is somebody's own word, or a hardware address (`enx001b21...`).
+//! Everything else is a person's own word, or a hardware address (`enx001b21...`).
 
 /// Whole names, each `#` a number.
 const NUMBERED: [&str; 20] = [

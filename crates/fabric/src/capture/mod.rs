@@ -1,8 +1,8 @@
 //! Captures: all that discovery reads of a machine but its identifiers, as a tree or an archive.
 //!
-//! A capture is made by discovering the machine and keeping what was read, each file as the list in
-//! [`ITEMS`] says; whatever is not on that list is not in it. Reading an archive trusts nothing in it:
-//! sizes are bounded, links stay texts, and nothing is written anywhere.
+//! A capture keeps the files that discovery reads, each in the form that the list [`ITEMS`] gives,
+//! and nothing that is not on that list. Reading an archive trusts nothing in it: sizes are
+//! bounded, links stay texts, and nothing is written anywhere.
 
 mod device_names;
 mod scrub;
@@ -20,7 +20,7 @@ use crate::sysfs::tree::Tree;
 use crate::sysfs::{self, list};
 use crate::{DiscoverError, Origin, Snapshot, TreeEntry};
 
-/// The kept files of a machine, and what was replaced in them.
+/// The kept files of a machine, and the kinds of values replaced in them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capture {
     /// The files.
@@ -29,7 +29,7 @@ pub struct Capture {
     pub replaced: Vec<(&'static str, usize)>,
 }
 
-/// Reads what discovery reads below `root`, and keeps it without what identifies the machine.
+/// Captures the files that discovery reads below `root`, without data that identify the machine.
 ///
 /// # Errors
 /// As [`crate::Fabric::discover`].
@@ -54,7 +54,8 @@ fn keep(tree: &Tree) -> Capture {
     Capture { content, replaced: scrub.replaced() }
 }
 
-/// Keeps what discovery reads of a tree in memory; `name` stands for its root in messages.
+/// Captures the files that discovery reads of a tree in memory; `name` stands for its root in
+/// messages.
 ///
 /// # Errors
 /// As [`crate::Fabric::discover_snapshot`].
@@ -92,13 +93,13 @@ pub fn keeps_parameter(parameter: &str) -> bool {
     words::is_known(parameter)
 }
 
-/// Returns whether a serial number is one that a capture has in place of the real one.
+/// Returns whether a serial number is one that captures write instead of the real one.
 pub fn is_made_up_serial(serial: &str) -> bool {
     let number = serial.strip_prefix(scrub::SERIAL);
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Returns whether an NQN is one that a capture has in place of the real one.
+/// Returns whether an NQN is one that captures write instead of the real one.
 pub fn is_made_up_subsystem(subsystem: &str) -> bool {
     let number = subsystem.strip_prefix(scrub::SUBSYSTEM);
     number.is_some_and(|n| !n.is_empty() && n.bytes().all(|byte| byte.is_ascii_digit()))

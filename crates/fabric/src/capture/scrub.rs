@@ -96,7 +96,7 @@ impl ScrubState {
         .collect()
     }
 
-    /// Path and entry as they are kept; `None` for what is not.
+    /// Path and entry in their kept form; `None` for those left out.
     pub(super) fn entry(
         &mut self,
         item: &Item,

@@ -1,4 +1,4 @@
-//! Texts that somebody may have put words of their own into: of these only known forms are kept.
+//! Texts that may hold a person's own words: only their known forms are kept.
 
 use crate::sysfs::nvidia;
 
@@ -66,7 +66,7 @@ const PARAMETERS: [&str; 22] = [
     "swiotlb",
 ];
 
-/// The release of a kernel: its numbers and what is known of its flavour.
+/// The release of a kernel: its numbers and its known flavours.
 pub(super) fn release(text: &str) -> String {
     let numbers: String =
         text.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | '-')).collect();
@@ -108,8 +108,8 @@ pub(super) fn is_known(word: &str) -> bool {
     PARAMETERS.contains(&key) && value.chars().all(is_plain)
 }
 
-/// Words in settings of cuFile that identify nobody: kinds of peers and routes, drivers, file
-/// systems.
+/// Words in settings of cuFile that identify no machine and no person: kinds of peers and routes,
+/// drivers, file systems.
 const CUFILE_WORDS: [&str; 30] = [
     "GPU_MEM",
     "GPU_MEM_NVLINKS",
@@ -143,7 +143,7 @@ const CUFILE_WORDS: [&str; 30] = [
     "zfs",
 ];
 
-/// Returns whether a text in settings of cuFile is one of its own words, not somebody's.
+/// Returns whether a text in settings of cuFile is one of its own words, not a person's.
 pub(super) fn is_of_cufile(text: &str) -> bool {
     CUFILE_WORDS.contains(&text)
 }

@@ -156,7 +156,7 @@ impl JsonReader<'_> {
         Ok(Scalar::List(list, length))
     }
 
-    /// Reads what is between brackets, entries with commas between them.
+    /// Reads the entries between brackets, with commas between them.
     fn entries(
         &mut self,
         end: u8,
@@ -259,7 +259,7 @@ impl JsonReader<'_> {
     }
 }
 
-/// The dotted name of an entry, where it is a known key or leads to one.
+/// The dotted name of an entry, if it is a known key or leads to one.
 fn below(key: &str, name: &str) -> Option<String> {
     let below = if key.is_empty() { name.to_owned() } else { format!("{key}.{name}") };
     (kept(&below).is_some() || has_keys(&below)).then_some(below)

@@ -1,6 +1,6 @@
-//! `/etc/cufile.json`: JSON with comments, of which the keys that bear on the route are kept.
+//! `/etc/cufile.json`: JSON with comments. Only keys that bear on the route are kept.
 //!
-//! NVIDIA installs the file with comments of both kinds. What is wrong with it is a value, never an error.
+//! NVIDIA installs the file with comments of both kinds. A fault in it is a value, never an error.
 
 mod json;
 mod write;
@@ -20,8 +20,9 @@ pub enum KeptValue {
 
 /// Keys that force, forbid or allow a route, by dotted names.
 ///
-/// Spelling after the published libraries 1.11 to 1.20 (`strings libcufile.so.0`), which have all but
-/// `use_compat_mode`, as gdscheck prints it, and the lists called `blacklist` in files of older releases.
+/// Spelling after the published libraries 1.11 to 1.20 (`strings libcufile.so.0`), which have all
+/// except `use_compat_mode`, as gdscheck prints it, and the lists called `blacklist` in files of
+/// older releases.
 #[rustfmt::skip]
 pub const KEYS: &[(&str, KeptValue)] = {
     use KeptValue::{Length, Whole};

@@ -1,4 +1,4 @@
-//! Settings of cuFile as the text of a file in which they are read again.
+//! Settings of cuFile as the text of a configuration file.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! An account of a text: every key that facts are read from is attached to a function, or set aside with a
 //! reason.
 //!
-//! Keys are counted line by line, apart from how the text is parsed: a line that the parser drops is still
-//! counted, so that a lost register is a warning and not an absent one.
+//! Keys are counted line by line, apart from how the text is parsed: a line that the parser drops
+//! is still counted. A lost register is then a warning and not an absent one.
 
 use std::collections::HashMap;
 

@@ -15,7 +15,7 @@ const BITS: [(&str, u16); 7] = [
     ("EgressCtrl", 0x20),
     ("DirectTrans", 0x40),
 ];
-/// Bits by which the kernel tells that a function redirects (`pci_bridge_has_acs_redir`).
+/// Bits that show the kernel that a function redirects (`pci_bridge_has_acs_redir`).
 const REDIRECT: [&str; 3] = ["ReqRedir", "CmpltRedir", "EgressCtrl"];
 const NAME: &str = "Access Control Services";
 

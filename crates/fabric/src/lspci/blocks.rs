@@ -1,4 +1,4 @@
-//! A pasted text as blocks, one a function, and what else stands in it.
+//! A pasted text as blocks, one a function, and its other lines.
 //!
 //! A block begins at a heading. Its statements begin with a key (`LnkSta:`); a line without one goes on
 //! with the statement before it, as in mail that was wrapped.
@@ -36,14 +36,14 @@ pub(super) struct FunctionBlock {
     pub(super) has_gap: bool,
     /// Column of its first statement: that of all statements of the first level.
     first_level: usize,
-    /// A capability was printed: what follows may be registers of it.
+    /// A capability was printed: its registers may follow.
     has_capability: bool,
 }
 
 /// A matrix of GPUs.
 #[derive(Debug, Default)]
 pub(super) struct Matrix<'a> {
-    /// The command before it, where it is shown.
+    /// The command before it, if the text shows one.
     pub(super) command: Option<String>,
     pub(super) lines: Vec<CleanLine<'a>>,
 }
@@ -166,7 +166,7 @@ impl<'a> Splitter<'a> {
         self.after_empty = false;
     }
 
-    /// Closes the block: what follows may be of another function.
+    /// Closes the block: later lines may be of another function.
     fn gap(&mut self) {
         if let Some(block) = self.text.blocks.last_mut().filter(|_| self.is_open) {
             block.has_gap = true;

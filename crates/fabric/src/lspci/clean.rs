@@ -1,4 +1,4 @@
-//! Lines of a pasted text without what terminals, mail and web pages put around them.
+//! Lines of a pasted text without the additions of terminals, mail and web pages.
 
 use std::borrow::Cow;
 

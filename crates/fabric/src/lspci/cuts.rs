@@ -1,4 +1,4 @@
-//! Signs that functions were left out of a text, and what they leave open of root buses.
+//! Signs that functions were left out of a text, and the root buses that they make uncertain.
 
 use std::collections::{BTreeMap, BTreeSet};
 

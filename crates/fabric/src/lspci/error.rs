@@ -1,4 +1,4 @@
-//! Texts that cannot be read, and what to do about them.
+//! Errors of texts that cannot be read, with advice.
 
 use super::blocks::SortedText;
 use crate::Bdf;

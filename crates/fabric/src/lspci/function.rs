@@ -1,4 +1,4 @@
-//! One function of a listing: what its blocks say.
+//! One function of a listing, read from its blocks.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -58,7 +58,7 @@ pub(super) struct Listed {
     pub(super) shows_driver: bool,
 }
 
-/// Functions of all blocks by address, with what the picture says; whether signs of a cut were seen.
+/// Functions of all blocks by address, with facts of the picture; whether signs of a cut were seen.
 pub(super) fn functions(
     text: &mut SortedText<'_>,
     picture: &TreePicture,
@@ -116,7 +116,7 @@ impl Listed {
         }
     }
 
-    /// Returns whether it is a bridge by what is known of it alone.
+    /// Returns whether it is a bridge, by its own facts alone.
     pub(super) fn is_bridge(&self) -> bool {
         let is_port = matches!(
             self.port,
@@ -130,7 +130,7 @@ impl Listed {
         self.function.class.map(|class| class >> 8)
     }
 
-    /// Adds what another block says of the same function.
+    /// Adds the facts of another block of the same function.
     fn merge(&mut self, other: Self) -> Result<(), LspciError> {
         let (own, new) = (&mut self.function, other.function);
         let differs = |one: Option<u16>, other: Option<u16>| {
@@ -417,7 +417,7 @@ fn settle_drivers(functions: &mut [Listed]) {
 
 /// Ties virtual functions to the physical ones whose registers say where they are.
 fn join_virtual_functions(functions: &mut [Listed]) {
-    /// Routing identifiers that are looked up at most, so that a text of nonsense ends.
+    /// Bound of looked-up routing identifiers, to end on a text of nonsense.
     const LOOKUPS: usize = 1 << 20;
     let places: HashMap<(u32, u32), usize> =
         functions.iter().enumerate().map(|(at, one)| (routing(one.address), at)).collect();

@@ -1,4 +1,4 @@
-//! The lines of `gdscheck -p` for which a fabric has a place.
+//! The lines of `gdscheck -p` that a fabric keeps.
 
 use super::clean::CleanLine;
 use crate::{Fabric, IommuMode, Module};
@@ -10,7 +10,7 @@ pub(super) fn is_line(line: &str) -> bool {
         || (line.starts_with("GPU index ") && line.contains("IOMMU State:"))
 }
 
-/// Adds the module, what is registered with it, and the state of the IOMMU.
+/// Adds the module, its registered drivers, and the state of the IOMMU.
 pub(super) fn apply(lines: &[CleanLine<'_>], fabric: &mut Fabric) {
     for line in lines.iter().map(|line| line.text.trim()) {
         if let Some(rest) = line.strip_prefix("nvidia_fs version:") {

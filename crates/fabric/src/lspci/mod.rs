@@ -52,7 +52,7 @@ pub fn is_lspci(text: &str) -> bool {
     false
 }
 
-/// Reads the text of `lspci`, with what else is known of the machine in the same text.
+/// Reads the text of `lspci`, with other known facts of the machine in the same text.
 ///
 /// # Errors
 /// When no PCI function is in it, or functions of two machines are.

@@ -8,7 +8,7 @@ use super::clean::{self, CleanLine};
 use crate::gpu::VENDOR_NVIDIA;
 use crate::{Bar, Bdf, Fabric, Function, NvidiaDriver};
 
-/// The register behind which NVIDIA's GPUs show their memory (`nvidia-smi` calls it BAR1).
+/// The register of the window of an NVIDIA GPU's memory (`nvidia-smi` calls it BAR1).
 const MEMORY_WINDOW: u8 = 1;
 
 /// Returns whether a trimmed line begins the text, or the part of a GPU.
@@ -22,7 +22,7 @@ fn gpu_address(line: &str) -> Option<Bdf> {
     address.parse().ok().filter(|_| address.matches(':').count() == 2)
 }
 
-/// What the text says of one GPU.
+/// Facts of one GPU in the text.
 #[derive(Debug, Default)]
 struct GpuReport {
     /// Vendor and device.
@@ -55,7 +55,7 @@ pub(super) fn apply(lines: &[CleanLine<'_>], fabric: &mut Fabric) {
     }
 }
 
-/// Word for a hypervisor of which only a sign was seen, as discovery has it.
+/// Word for a hypervisor that is known only by a sign of it, as discovery has it.
 const UNNAMED_HYPERVISOR: &str = "unknown";
 
 impl GpuReport {

@@ -114,7 +114,7 @@ pub(super) fn kernel(text: &SortedText<'_>) -> Kernel {
     }
 }
 
-/// The processor, where lines name its maker.
+/// The processor, if lines name its maker.
 pub(super) fn cpu(text: &SortedText<'_>) -> Option<Cpu> {
     let find = |keys: &[&str]| {
         let mut lines = text.surroundings.iter();
@@ -148,7 +148,7 @@ pub(super) fn cpu_of_host_bridge(functions: &[Listed]) -> Cpu {
     Cpu { vendor: is_intel.then(|| "GenuineIntel".to_owned()), ..Cpu::default() }
 }
 
-/// Returns the translation of addresses, where parameters of the kernel decide it.
+/// Returns the translation of addresses, if parameters of the kernel decide it.
 ///
 /// `iommu=off` and its forms leave no IOMMU. A domain type that a parameter names counts only where the
 /// functions have groups (`iommu_set_def_domain_type` in drivers/iommu/iommu.c).

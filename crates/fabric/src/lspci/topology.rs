@@ -18,8 +18,8 @@ pub(super) type Bus = (u32, u8);
 pub(super) struct Placed {
     /// The bridge above each bus that has functions; `None` for a root bus.
     pub(super) above: BTreeMap<Bus, Option<usize>>,
-    /// Buses in the range of a bridge that are not directly behind it, where nothing explains it: the bridge
-    /// between is missing.
+    /// Buses in the range of a bridge that are not directly behind it, without another explanation:
+    /// the bridge between is missing.
     pub(super) unplaced: BTreeSet<Bus>,
     /// Functions of each bus, in address order.
     on: BTreeMap<Bus, Vec<usize>>,
@@ -41,7 +41,7 @@ fn bus(listed: &Listed) -> Bus {
     (listed.address.domain(), listed.address.bus())
 }
 
-/// Finds what each bus hangs from. The listing is in address order.
+/// Finds the bridge above each bus. The listing is in address order.
 pub(super) fn place(functions: &mut [Listed]) -> Placed {
     let mut placed = Placed::default();
     for (at, one) in functions.iter_mut().enumerate() {
@@ -110,8 +110,8 @@ pub(super) fn shows_ports(functions: &[Listed]) -> bool {
 
 /// Returns whether all of a bus may be virtual functions of those directly behind the port that holds it.
 ///
-/// Only a listing without root, which shows no registers, leaves that open. A port has one device below
-/// it, so no bridge is beside the physical functions, which are of the same maker.
+/// Only a listing without root, which shows no registers, leaves that open. A port has one device
+/// below it, so no bridge shares its bus with the physical functions, which are of the same maker.
 fn may_be_virtual(own: Bus, above: Option<usize>, functions: &[Listed], placed: &Placed) -> bool {
     let Some(range) = above.and_then(|above| functions[above].buses) else { return false };
     let beside = placed.on((own.0, range.secondary));

@@ -1,8 +1,8 @@
 //! Machine files: a fabric as TOML, written by hand or by discovery.
 //!
-//! One form serves both: what discovery writes is read back without loss, and what a person writes
-//! has short forms (`size`, `block_size`, `cmb`, `acs = "redirect"`) that are only read. An unknown
-//! key is an error. The origin of a fabric is not kept: one from a file is a description.
+//! One form serves both. Discovery's files are read back without loss. A person's files may use
+//! short forms (`size`, `block_size`, `cmb`, `acs = "redirect"`) that are only read. An unknown key
+//! is an error. The origin of a fabric is not kept: one from a file is a description.
 
 mod outline;
 mod read;
@@ -117,8 +117,8 @@ pub enum Problem {
         read::SLOWEST
     )]
     TooSlow,
-    /// A drive that moves nothing at all. QEMU, to which the rate is handed on, lets it move everything
-    /// (`throttle_compute_wait` in its `util/throttle.c`: 0 is no limit).
+    /// A drive that moves nothing at all. QEMU gets the rate, and would let the drive move
+    /// everything (`throttle_compute_wait` in its `util/throttle.c`: 0 is no limit).
     #[error(
         "a drive is held back to more than 0 bytes a second (`20M`); leave it out where nothing does"
     )]

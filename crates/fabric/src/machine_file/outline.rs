@@ -1,4 +1,4 @@
-//! The outline of a machine in a record: enough to draw it, and nothing of what its owner stores.
+//! The outline of a machine in a record: enough to draw it, without facts about its owner's data.
 
 use crate::{Fabric, Kernel, OUTLINE_MAX};
 

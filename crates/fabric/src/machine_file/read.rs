@@ -22,11 +22,11 @@ const ONLY_BRIDGE: &str = "pci0000:00";
 
 /// Above 800 bytes for each function that is read; a drive with all its keys takes about 600.
 pub(super) const LONGEST_TEXT: usize = 32 << 20;
-/// Above what a tree of ten thousand drives has, with a port above each and above each switch; a bound on what a file can
-/// make a reader do.
+/// More functions than in a tree of ten thousand drives, with a port above each and above each
+/// switch; a bound on the work that a file can cause.
 pub(super) const MOST_FUNCTIONS: usize = 40_000;
-/// Below the slowest of what has a rate here, and far above where engines, which count picoseconds in 64 bits, would run
-/// out of numbers.
+/// Slower than every device with a rate here, and far above where engines, which count picoseconds
+/// in 64 bits, would run out of numbers.
 pub(super) const SLOWEST: ByteRate = ByteRate(1_000_000);
 /// 1.6 Tbit/s (IEEE P802.3dj).
 pub(super) const FASTEST_ETHERNET: ByteRate = ByteRate(200_000_000_000);
@@ -367,7 +367,7 @@ impl<'a> MachineFileReader<'a> {
     }
 }
 
-/// The key at fault and what is wrong with it.
+/// The key at fault and its problem.
 type Fault = (&'static str, Problem);
 
 fn p2pmem(function: &shape::FunctionTable) -> Result<Option<P2pMem>, Fault> {

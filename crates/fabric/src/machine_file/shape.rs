@@ -223,10 +223,10 @@ pub(super) struct HostBridgeTable {
     pub(super) name: Spanned<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) numa_node: Option<u32>,
-    /// Bytes a second that it forwards of what peers read.
+    /// Bytes a second of peers' reads that it forwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2p_read: Option<Rate>,
-    /// Bytes a second that it forwards of what peers write.
+    /// Bytes a second of peers' writes that it forwards.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) p2p_write: Option<Rate>,
     /// Bytes a second in each direction of a link to another memory node.
@@ -289,7 +289,7 @@ pub(super) struct FunctionTable {
     pub(super) firmware: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) state: Option<String>,
-    /// Bytes a second that a drive reads of what it stores.
+    /// Bytes a second that a drive reads from its medium.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) read: Option<Rate>,
     /// Bytes a second that a drive writes.
@@ -498,7 +498,7 @@ enum IommuName {
     Unknown,
 }
 
-/// The names of [`Kind`] in a machine file.
+/// The names of [`FunctionKind`] in a machine file.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "FunctionKind", rename_all = "kebab-case")]
 enum KindName {

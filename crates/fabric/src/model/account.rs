@@ -1,9 +1,9 @@
-//! An account of a text that a machine was read from: counts of its keys, and what of it was set aside.
+//! An account of a text that a machine was read from: counts of its keys, and the parts set aside.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Keys of `lspci` from which facts are read.
+/// Keys of `lspci` that facts are read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     /// Address and class of a function.

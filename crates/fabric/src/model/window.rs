@@ -22,11 +22,11 @@ pub(crate) fn bits_of(address: u64) -> Option<u8> {
     address.checked_ilog2().and_then(|top| u8::try_from(top + 1).ok())
 }
 
-/// A memory window for which neither firmware nor kernel found address space: nothing reaches it.
+/// A memory window without address space from firmware or kernel: nothing reaches it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnassignedBar {
     /// Number of the base address register, 0 to 5.
     pub index: u8,
-    /// Its size, where the kernel keeps it.
+    /// Its size, if the kernel keeps it.
     pub size: Option<Bytes>,
 }

@@ -62,7 +62,7 @@ pub(super) fn address(text: &str) -> Option<Bdf> {
     format!("{domain:04x}:{rest}").parse().ok()
 }
 
-/// The link above a function: what both ends support. Files of AWS write `32 GT/s PCIe/s`.
+/// The link above a function, as both ends support it. Files of AWS write `32 GT/s PCIe/s`.
 pub(super) fn link(node: Node<'_, '_>) -> Option<Link> {
     let text = |name| node.attribute(name).unwrap_or_default().trim();
     let speed = text("link_speed");
@@ -87,7 +87,7 @@ pub(super) fn is_kernel_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= LONGEST_NAME && name.chars().all(is_of_one)
 }
 
-/// The processor; of several, what they agree on.
+/// The processor; of several, the facts that all agree on.
 pub(super) fn cpu<'a>(nodes: impl Iterator<Item = Node<'a, 'a>>) -> Cpu {
     let mut cpus = nodes.map(|node| Cpu {
         vendor: node.attribute("vendor").and_then(vendor),

@@ -1,4 +1,4 @@
-//! Texts that cannot be read, and what to do about them.
+//! Errors of topologies that cannot be read or written, with advice.
 
 /// The command whose output can be read; any program that uses NCCL writes it.
 const COMMAND: &str = "NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g $(nvidia-smi -L | wc -l)";
@@ -19,10 +19,10 @@ pub enum NcclError {
         /// The parser's message.
         reason: String,
     },
-    /// No element `<pci>`, as in a topology that somebody wrote by hand.
+    /// No element `<pci>`, as in a topology that was written by hand.
     #[error("cannot find a PCI function in the topology")]
     NoFunction,
-    /// A text in place of a PCI address.
+    /// A text that is not a PCI address.
     #[error("cannot use the PCI address in line {line}: `{text}` is not one such as 0000:41:00.0")]
     Address {
         /// Line of the text, counted from 1.
@@ -41,7 +41,7 @@ pub enum NcclError {
     TooLarge {
         /// The most that are read.
         most: usize,
-        /// The kind of which there are too many.
+        /// The kind of the parts.
         what: &'static str,
     },
 }

@@ -8,7 +8,7 @@ use crate::{Bdf, Function, FunctionId, FunctionKind, GpuLink};
 
 /// Most GPUs with links of one machine: 72 are in one domain of NVLink today (GB200 NVL72).
 pub(super) const MOST_GPUS: usize = 512;
-/// Class of an NPU of IBM, by which a GPU is linked to the processor (`PCI_BRIDGE_CLASS` of NCCL).
+/// Class of an NPU of IBM, the link of a GPU to the processor (`PCI_BRIDGE_CLASS` of NCCL).
 const CLASS_NPU: &str = "0x068001";
 /// Class of a bridge of another kind, as NVSwitches have.
 const CLASS_OTHER_BRIDGE: &str = "0x0680";

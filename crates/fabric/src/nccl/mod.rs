@@ -1,17 +1,19 @@
 //! Topology XML of NCCL and RCCL (`NCCL_TOPO_DUMP_FILE`), read into a fabric; written for NCCL in `write`.
 //!
-//! Follows `src/graph/xml.cc` of NCCL 2.30 and RCCL, which climb `/sys` two functions at a time. So the
-//! text lists GPUs, NICs and upstream ports of switches, and leaves out the port above each. Each such
-//! port becomes a function without address and with ACS unknown, so that distances are the kernel's:
+//! Follows `src/graph/xml.cc` of NCCL 2.30 and RCCL, which climb `/sys` two functions at a time. So
+//! the text lists GPUs, NICs and upstream ports of switches, and leaves out the port above each.
+//! Each such port becomes a function without address and with ACS unknown, to keep distances the
+//! kernel's:
 //!
-//! - above what is below a switch: a downstream port, one for each bus;
-//! - above what is below a processor: a root port, one for each bus, but for bus 00, which is a root bus;
-//! - above what is below a bridge on bus 00, which is a root port itself: another bridge.
+//! - above functions below a switch: a downstream port, one for each bus;
+//! - above functions below a processor: a root port, one for each bus except bus 00, a root bus;
+//! - above functions below a bridge on bus 00, itself a root port: another bridge.
 //!
-//! The text does not say on which root bus a root port is. All of a processor and a domain share a host
-//! bridge here, whose root bus is [`RootBus::Partial`](crate::RootBus::Partial). Drives, windows, drivers and kernel are not in
-//! the text either. Speed and width of a link are the most that both of its ends support, or of NVIDIA's
-//! GPUs, in NCCL 2.30, what the link ran at. So no link has a trained speed.
+//! The text does not say which root bus a root port is on. All of a processor and a domain share a
+//! host bridge here, with a root bus of [`RootBus::Partial`](crate::RootBus::Partial). Drives,
+//! windows, drivers and kernel are not in the text either. Speed and width of a link are the most
+//! that both of its ends support; NCCL 2.30 writes the present ones of NVIDIA GPUs. So no link has
+//! a trained speed.
 
 mod attributes;
 mod document;

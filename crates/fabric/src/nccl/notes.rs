@@ -1,4 +1,4 @@
-//! Statements of a topology XML that no machine bears out, for whoever reads the answer.
+//! Notes on addresses of a topology XML that no real machine has.
 
 use std::collections::BTreeMap;
 

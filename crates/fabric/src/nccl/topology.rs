@@ -39,7 +39,7 @@ struct Above {
     depth: usize,
 }
 
-/// Reads the elements in the order of the document, in which parents come first.
+/// Reads the elements in the order of the document, parents first.
 #[derive(Default)]
 pub(super) struct TopologyReader {
     /// Lines of the text before the document.
@@ -253,8 +253,8 @@ impl TopologyReader {
     }
 }
 
-/// Returns whether an address is that of a switch that is not there: files for virtual machines of Azure and AWS
-/// join functions below `ffff:ff:01.0`, so that NCCL takes them for close.
+/// Returns whether an address is that of a switch that is not there: files for virtual machines of
+/// Azure and AWS join functions below `ffff:ff:01.0` to make NCCL take them for close.
 pub(super) fn is_made_up(address: Bdf) -> bool {
     address.domain() == 0xffff && address.bus() == 0xff
 }
@@ -275,7 +275,7 @@ fn has_child(node: Node<'_, '_>, tag: &str) -> bool {
     node.children().any(|child| child.has_tag_name(tag))
 }
 
-/// The kind of a function, by what is below it and by its class.
+/// The kind of a function, by its class and by the elements below it.
 fn function_kind(
     node: Node<'_, '_>,
     address: Bdf,

@@ -1,7 +1,7 @@
 //! Topology XML for NCCL (`NCCL_TOPO_FILE`), from any fabric.
 //!
 //! Follows the readers of NCCL 2.8 to 2.30 (`src/graph/xml.cc`, `xml.h` and `topo.cc`); NCCL itself was not
-//! run on the result. What those versions do with a file:
+//! run on the result. Rules of those versions for a file:
 //!
 //! - They take 256 elements (1024 before 2.21), and in one element 640 others (128 before 2.30, 32 before 2.21).
 //! - They take no XML declaration and decode no entities. Attributes are one space apart and have at most 254 bytes.
@@ -226,8 +226,8 @@ fn is_for_rccl(fabric: &Fabric) -> bool {
     !has_gpu_of(VENDOR_NVIDIA) && (fabric.xgmi.is_some() || has_gpu_of(VENDOR_AMD))
 }
 
-/// Returns whether NCCL could use a function, or a person expects it in a topology: GPUs but for graphics of a
-/// processor or board, network controllers, drives and FPGA cards.
+/// Returns whether NCCL could use a function, or a person expects it in a topology: GPUs except the
+/// graphics of a processor or board, network controllers, drives and FPGA cards.
 fn is_of_use(fabric: &Fabric, id: FunctionId) -> bool {
     match fabric.function(id).kind {
         FunctionKind::Gpu => fabric.moves_payload(id),
@@ -266,7 +266,7 @@ fn arch(vendor: &str) -> Option<&'static str> {
     }
 }
 
-/// The base family and 16 times the extended one, of which `/proc/cpuinfo` has the sum.
+/// The base family and 16 times the extended one; `/proc/cpuinfo` has the sum.
 fn family_id(family: u32) -> u64 {
     const BASE: u32 = 15;
     let extended = family.saturating_sub(BASE);

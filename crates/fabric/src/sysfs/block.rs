@@ -1,4 +1,4 @@
-//! One block device as sysfs shows it: what a direct request may carry, and who else holds it.
+//! One block device as sysfs shows it: limits of direct requests, and its other holders.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::tunnel::THUNDERBOLT_VSEC;
 const HEADER: usize = 0x40;
 /// Offset of the header type, 0 for an endpoint (PCI 3.0 6.2.1).
 const HEADER_TYPE: usize = 0x0e;
-/// Base address registers of an endpoint; what follows are ROM, SR-IOV and bridge windows.
+/// Base address registers of an endpoint; ROM, SR-IOV and bridge windows follow.
 pub(super) const BARS: u8 = 6;
 /// Offset of the first base address register, and the bits that give the type of one (PCI 3.0
 /// 6.2.5.1).
@@ -29,7 +29,7 @@ const CAPABILITY_PCIE: u8 = 0x10;
 const EXTENDED: usize = 0x100;
 const EXTENDED_ACS: u16 = 0x000d;
 const EXTENDED_VENDOR_SPECIFIC: u16 = 0x000b;
-/// More capabilities than 256 bytes hold, so that a list that loops ends (`PCI_FIND_CAP_TTL`).
+/// More capabilities than 256 bytes hold: ends a list that loops (`PCI_FIND_CAP_TTL`).
 const MOST_CAPABILITIES: usize = 48;
 /// More extended capabilities than 4096 bytes hold.
 const MOST_EXTENDED: usize = (4096 - EXTENDED) / 8;
@@ -114,8 +114,9 @@ impl ConfigSpace<'_> {
         Ok(DeviceControl { first: word(8)?, second: if has_second { word(0x28)? } else { 0 } })
     }
 
-    /// The base address register `index` of an endpoint, where its bits say that it is one of memory (PCI 3.0
-    /// 6.2.5.1). A 32-bit window that is not prefetchable and has no address looks like none.
+    /// The base address register `index` of an endpoint, if its bits say that it is one of memory
+    /// (PCI 3.0 6.2.5.1). A 32-bit window that is not prefetchable and has no address looks like
+    /// none.
     pub(super) fn memory_register(self, index: u8) -> Option<MemoryRegister> {
         let low = self.byte(FIRST_BAR + 4 * usize::from(index)).filter(|_| self.answers())?;
         let high = self.word(FIRST_BAR + 4 * usize::from(index) + 2)?;
@@ -245,9 +246,10 @@ impl ConfigSpace<'_> {
     }
 }
 
-/// Keeps the bytes of a configuration space that say what a function is and can do. These are
-/// identity, status, class, kinds of memory windows, and the capabilities: PCIe and ACS whole, of
-/// others the place, and that a port is one of Thunderbolt. Addresses and serial numbers become zero; the length stays.
+/// Keeps the bytes of a configuration space that say what kind a function is of and what it
+/// supports: identity, status, class, kinds of memory windows, PCIe and ACS whole, the places of
+/// other capabilities, and the sign of a Thunderbolt port. Addresses and serial numbers become
+/// zero; the length stays.
 pub(crate) fn without_addresses(bytes: &[u8]) -> Vec<u8> {
     /// Length of ACS without the egress vector (PCIe 6.0 7.7.11).
     const ACS_LENGTH: usize = 8;

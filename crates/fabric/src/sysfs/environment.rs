@@ -14,10 +14,11 @@ pub(super) const TYPE: &str = "sys/hypervisor/type";
 /// Features of Xen; bit 11 is set in the domain that owns the hardware (`XENFEAT_dom0`).
 const FEATURES: &str = "sys/hypervisor/properties/features";
 const XENFEAT_DOM0: u32 = 1 << 11;
-/// Name of a hypervisor of which only the processor's flag is known.
+/// Name of a hypervisor that is known only by the processor's flag.
 pub(super) const UNNAMED: &str = "unknown";
 
-/// Beginnings of what virtual machines call their maker and model, and the names of their hypervisors.
+/// Beginnings of the makers and models that virtual machines state, and the names of their
+/// hypervisors.
 const PRODUCTS: [(&str, &str); 19] = [
     ("Alibaba Cloud ECS", "KVM"),
     ("Amazon EC2", "Amazon EC2"),
@@ -62,7 +63,7 @@ pub(super) const GUARDS: [(&str, &str); 3] = [
 
 /// The folder without which the absence of the next one says nothing.
 pub(crate) const RUN: &str = "run";
-/// The database of udev, by which cuFile finds drives.
+/// The database of udev, which cuFile needs to find drives.
 pub(crate) const UDEV: &str = "run/udev";
 
 /// Flags of the processor that tell of a hypervisor, and of one that cannot read the guest's memory.

@@ -22,7 +22,7 @@ use crate::{
     LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
 };
 
-/// Directories of `sys/devices` in which host bridges lie deeper.
+/// Directories of `sys/devices` with host bridges deeper in them.
 const DEEPER: [&str; 2] = ["platform", "LNXSYSTM:00"];
 /// Deepest known place: `LNXSYSTM:00/LNXSYBUS:00/PNP0A03:00/VMBUS:00/<guid>/pci0000:00`.
 const DEEPEST: usize = 8;

@@ -1,4 +1,4 @@
-//! Presence of the libraries by which programs reach the memory of GPUs and FPGA cards.
+//! Presence of the libraries that programs load to reach the memory of GPUs and FPGA cards.
 //!
 //! Only a name is looked for, in the folders where distributions and makers put such libraries.
 //! Others that the dynamic linker would find (`ld.so.cache`, `LD_LIBRARY_PATH`, a Python wheel) are

@@ -1,9 +1,9 @@
-//! The list of everything that discovery reads, and what a capture replaces in it.
+//! The list of everything that discovery reads, with its form in a capture.
 //!
-//! The list is the one place that says so: a capture keeps what is on it and nothing else, the
-//! reference page of captures is made from it, and a test fails where discovery reads something that
-//! it does not have. Paths of functions, controllers, disks, partitions and stacked devices begin
-//! with a word in capitals; `*` stands for any characters within one component.
+//! The list is the one place for both: a capture keeps the items on it and nothing else, the
+//! reference page of captures is made from it, and a test fails where discovery reads something
+//! that it does not have. Paths of functions, controllers, disks, partitions and stacked devices
+//! begin with a word in capitals; `*` stands for any characters within one component.
 
 use std::path::Path;
 
@@ -279,7 +279,7 @@ fn is_library_folder(names: &[&str]) -> bool {
     })
 }
 
-/// The components of a path, with one word in place of those that lead to a device.
+/// The components of a path, with one word for those that lead to a device.
 fn normal(path: &Path) -> Vec<&str> {
     let names: Vec<&str> = path.iter().filter_map(|name| name.to_str()).collect();
     match names.as_slice() {

@@ -92,8 +92,8 @@ impl Fabric {
         from_tree(&open(root)?, origin(root))
     }
 
-    /// As [`Fabric::discover`], without what takes a command to a drive: temperatures are `None`, and
-    /// no drive that does not answer holds anybody up.
+    /// As [`Fabric::discover`], without commands to drives: temperatures are `None`, and a drive
+    /// that does not answer delays nothing.
     ///
     /// # Errors
     /// As [`Fabric::discover`].

@@ -38,7 +38,7 @@ pub(super) fn driver(tree: &Tree) -> Option<NvidiaDriver> {
     Some(described(&version.unwrap_or_default(), &parameters.unwrap_or_default()))
 }
 
-/// The driver of which these are the texts of `version` and `params`.
+/// The driver that these texts of `version` and `params` describe.
 pub(crate) fn described(version: &str, parameters: &str) -> NvidiaDriver {
     let line = version.lines().find(|line| line.starts_with(DRIVER_LINE)).unwrap_or_default();
     NvidiaDriver {

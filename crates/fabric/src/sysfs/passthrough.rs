@@ -16,7 +16,7 @@ pub struct PassthroughNode {
     pub name: String,
     /// Namespace identifier.
     pub nsid: Option<u32>,
-    /// Bytes of metadata beside each block, from Linux 6.8 on.
+    /// Bytes of metadata with each block, from Linux 6.8 on.
     pub metadata: Option<u32>,
     /// The command set: 0 is that of blocks, NVM; from Linux 6.8 on.
     pub command_set: Option<u32>,
@@ -68,7 +68,7 @@ pub fn block_name(node: &str) -> Option<String> {
     (is_number(controller) && is_number(namespace)).then(|| format!("nvme{controller}n{namespace}"))
 }
 
-/// `ng0n1` for the whole disk `nvme0n1`; `None` for a partition and for what is not NVMe.
+/// `ng0n1` for the whole disk `nvme0n1`; `None` for a partition and for other disks.
 pub fn passthrough_name(disk: &str) -> Option<String> {
     let node = format!("ng{}", disk.strip_prefix("nvme")?);
     block_name(&node).map(|_| node)

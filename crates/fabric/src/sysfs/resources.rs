@@ -32,8 +32,9 @@ pub(super) fn fpga_p2p(tree: &Tree, at: &Path) -> Option<bool> {
     tree.flag(&at.join(device).join("p2p_enable"))
 }
 
-/// Number of GPU instances into which an NVIDIA GPU is divided (MIG), as the driver lists them; `None` where it
-/// lists none of any GPU (`osRmCapRegisterGpu` and `osRmCapRegisterSmcPartition` of its open modules, 595.45).
+/// Number of GPU instances (MIG) of an NVIDIA GPU, as the driver lists them; `None` where it lists
+/// none of any GPU (`osRmCapRegisterGpu` and `osRmCapRegisterSmcPartition` of its open modules,
+/// 595.45).
 pub(super) fn mig_instances(tree: &Tree, address: Bdf) -> Option<u32> {
     let about = format!("proc/driver/nvidia/gpus/{address}/information");
     let text = tree.text(Path::new(&about)).ok()?;

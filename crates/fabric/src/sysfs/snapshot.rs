@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 pub(crate) const MOST_ENTRIES: usize = 1 << 20;
 /// Most bytes of all files of a tree; ten thousand configuration spaces have 40 MiB.
 pub(crate) const MOST_BYTES: usize = 256 << 20;
-/// Folders one below another; 256 buses and what a controller has below it.
+/// Folders one below another: 256 buses, and the folders of a controller.
 pub(crate) const DEEPEST: usize = 300;
 
 /// A file, folder or link.
@@ -23,7 +23,7 @@ pub enum TreeEntry {
         /// Its permission bits.
         mode: u32,
     },
-    /// A symbolic link and what it says.
+    /// A symbolic link, with its text.
     Link(PathBuf),
     /// A folder.
     Folder(BTreeMap<String, TreeEntry>),
@@ -66,7 +66,7 @@ impl Default for Snapshot {
 impl Snapshot {
     /// Puts an entry at a path below the root, with the folders above it.
     ///
-    /// A folder may be put where one is; what is in it stays.
+    /// A folder may be put where one is; its entries stay.
     ///
     /// # Errors
     /// When it has no place there, or the tree would grow beyond its bounds.
@@ -138,7 +138,7 @@ impl Snapshot {
         self.entries -= 1;
     }
 
-    /// Puts a text file, with the line end that sysfs has, where nobody else reads or writes.
+    /// Puts a file with sysfs's line end, readable by all.
     ///
     /// # Errors
     /// As [`Snapshot::insert`].
@@ -171,7 +171,7 @@ impl Snapshot {
         }
     }
 
-    /// Every entry with its path, folders before what is in them, in order of name.
+    /// Every entry with its path, folders before their entries, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (PathBuf, &TreeEntry)> {
         let mut waiting = vec![(PathBuf::new(), &self.top)];
         std::iter::from_fn(move || {

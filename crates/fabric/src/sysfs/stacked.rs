@@ -1,4 +1,4 @@
-//! Block devices made of others, and what is mounted.
+//! Block devices made of others, and mounts.
 //!
 //! Names that a person gave, such as those of volumes, are not read: kernel names do.
 

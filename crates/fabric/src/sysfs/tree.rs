@@ -20,7 +20,7 @@ const LONGEST_FILE: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Tree {
     source: Source,
-    /// Entries read so far; `None` while nobody asked for them.
+    /// Entries read so far; `None` unless they are watched.
     seen: Option<RefCell<BTreeMap<PathBuf, TreeEntry>>>,
     /// Set when files are left alone that the kernel answers by a command to a drive.
     leaves_drives_alone: bool,
@@ -269,13 +269,14 @@ impl Tree {
         Ok(target)
     }
 
-    /// The last component of where a link points, inside the root or not: the name of a driver or of a group.
+    /// The last component of a link's target, inside the root or not: the name of a driver or of a
+    /// group.
     pub(crate) fn link_name(&self, path: &Path) -> Option<String> {
         self.target(path).ok()?.file_name()?.to_str().map(str::to_owned)
     }
 
-    /// The folder of the reading process in `/proc`, where `self` is a link to it; a tree that was
-    /// captured has a folder of that name.
+    /// The folder of the reading process in `/proc`: `self` links to it, and is a folder in a
+    /// captured tree.
     pub(crate) fn own_process(&self) -> PathBuf {
         let of_its_own = match &self.source {
             Source::Directory { root, .. } => fs::read_link(root.join("proc/self")).ok(),
@@ -299,7 +300,7 @@ impl Tree {
         }
     }
 
-    /// The full path and what is there; an error when a component is a link or leads upwards.
+    /// The full path and its metadata; an error when a component is a link or leads upwards.
     fn found(&self, path: &Path) -> io::Result<(PathBuf, fs::Metadata)> {
         let Source::Directory { root, real } = &self.source else { return Err(absent()) };
         let mut full = root.clone();

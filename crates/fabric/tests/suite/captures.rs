@@ -1,4 +1,5 @@
-//! Captures keep what discovery needs and nothing that identifies a machine; fixtures are current.
+//! Captures keep the files that discovery needs, and nothing that identifies a machine; fixtures
+//! are current.
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ use crate::synthetic::{ENDPOINT, Sysfs, config};
 
 const NVIDIA: [&str; 3] = ["0x10de", "0x20b5", "0x030200"];
 
-/// The environment of a tree, which its capture and what is written of it must give, too.
+/// The environment of a tree; its capture and a tree written from it must give the same.
 fn environment(tree: &Sysfs) -> Environment {
     let found = tree.discover();
     let captured = capture::take(tree.root()).unwrap().content;
@@ -141,7 +141,8 @@ fn virtual_functions_and_mig_survive_captures() {
     }
 }
 
-/// The driver of NVIDIA and the settings of cuFile of a tree, of its capture, and of what is written of it.
+/// NVIDIA's driver and the settings of cuFile of a tree, of its capture, and of a tree written from
+/// it.
 fn gpu_stack(tree: &Sysfs) -> [Fabric; 3] {
     let found = tree.discover();
     assert_eq!(capture::unlisted(tree.root()).unwrap(), Vec::<std::path::PathBuf>::new());
@@ -224,7 +225,7 @@ fn unreadable_cufile_settings_are_a_problem() {
     assert_eq!(problem(&tree), "cannot be read: is not a regular file");
 }
 
-/// The problem of a tree's settings, of which a capture shows that there is one.
+/// The problem of a tree's settings; a capture shows only that there is one.
 fn gpu_stack_problem(tree: &Sysfs) -> String {
     let captured = capture::take(tree.root()).unwrap().content;
     assert!(!format!("{captured:?}").contains("SECRET"));

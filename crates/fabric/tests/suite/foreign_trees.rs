@@ -151,7 +151,7 @@ fn virtual_function_uses_its_files() {
     assert_eq!(found.acs, Acs::Present { control: 0x1d });
 }
 
-/// A drive whose file `resource` has these lines, beside one whose windows have addresses.
+/// A drive with these lines in its file `resource`, next to a drive whose windows have addresses.
 fn windows(lines: &str, register: u32) -> Sysfs {
     let mut bytes = config(ENDPOINT, None);
     bytes[0x10..0x14].copy_from_slice(&register.to_le_bytes());

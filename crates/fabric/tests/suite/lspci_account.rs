@@ -1,4 +1,4 @@
-//! The account of a text: what stands in it is attached to a function, or set aside with a reason.
+//! The account of a text: each key in it is attached to a function, or set aside with a reason.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Functions that are missing in the text of `lspci`, and what that leaves open.
+//! Functions that are missing in the text of `lspci`, and the facts that this leaves open.
 
 use peerlane_fabric::lspci::read;
 use peerlane_fabric::{Fabric, Parent, RootBus};

@@ -1,5 +1,5 @@
 //! Text that the real `lspci` prints of a machine: a folder in the shape of sysfs for it, with
-//! configuration spaces that have all that it decodes.
+//! configuration spaces that have every register that it decodes.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use peerlane_fabric::{
 
 use peerlane_testing::skip;
 
-/// The text that `lspci` prints of a machine; `None`, with a skip, where there is no `lspci`.
+/// The text that `lspci` prints of a machine; `None`, with a skip, if there is no `lspci`.
 pub(crate) fn printed(fabric: &Fabric, options: &[&str]) -> Option<String> {
     let folder = tempfile::tempdir().unwrap();
     write(fabric, folder.path());
@@ -64,7 +64,7 @@ pub(crate) fn number(fabric: &mut Fabric) {
     }
 }
 
-/// Writes what `lspci` reads: `bus/pci/devices`.
+/// Writes the folder that `lspci` reads: `bus/pci/devices`.
 pub(crate) fn write(fabric: &Fabric, folder: &Path) {
     let devices = folder.join("bus/pci/devices");
     fs::create_dir_all(&devices).unwrap();

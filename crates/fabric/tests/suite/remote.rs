@@ -10,8 +10,8 @@ use crate::synthetic::{ENDPOINT, PORT, ROOT_PORT, Sysfs, config, one_drive};
 const CONTROLLERS: &str = "sys/devices/virtual/nvme-fabrics/ctl";
 const NIC: &str = "sys/devices/pci0000:00/0000:00:02.0/0000:02:00.0";
 
-/// A drive over TCP by a NIC with a name of somebody's own, one over loop with a multipath head, and
-/// a controller that only lists others.
+/// A drive over TCP by a NIC with a name that a person chose, one over loop with a multipath head,
+/// and a controller that only lists others.
 fn connected() -> Sysfs {
     let tree = one_drive();
     tree.function("sys/devices/pci0000:00/0000:00:02.0", PORT, &config(ROOT_PORT, None))

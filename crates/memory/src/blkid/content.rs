@@ -1,7 +1,8 @@
-//! Something that a device carries, in words that are safe to print.
+//! Content of a device, in words that are safe to print.
 //!
-//! Labels and identifiers are bytes that anybody may have written. They are cleaned when a [`Content`] is made: control
-//! characters, escape sequences and changes of writing direction become visible escapes.
+//! Labels and identifiers are bytes that anybody may have written. They are cleaned when a
+//! [`DeviceContent`] is made: control characters, escape sequences and changes of writing direction
+//! become visible escapes.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +11,7 @@ use super::phrases;
 /// Most characters of a label or an identifier, escapes counted in full.
 const MAX_CHARACTERS: usize = 128;
 
-/// The use of what was recognised, as libblkid groups them.
+/// The use of a kind of content, as libblkid groups them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ContentUsage {
     /// A file system.
@@ -84,7 +85,7 @@ impl DeviceContent {
         self.usage
     }
 
-    /// The label that a person gave it, with escapes for what is not safe to print.
+    /// The label that a person gave it, with escapes for characters that are not safe to print.
     pub fn label(&self) -> Option<&str> {
         self.label.as_deref()
     }

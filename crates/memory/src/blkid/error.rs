@@ -1,11 +1,11 @@
-//! Reasons why libblkid did not look at everything.
+//! Reasons why libblkid could not look at everything.
 
 use std::io;
 use std::time::Duration;
 
 use peerlane_units::Bytes;
 
-/// A reason why libblkid did not look at everything.
+/// A reason why libblkid could not look at everything.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlkidError {

@@ -1,7 +1,7 @@
 //! The table of libblkid, filled when the library is opened, and one probe.
 //!
-//! Names and types are those of `blkid.h` (util-linux 2.30 to 2.43). Nothing is linked. Configuration files and caches
-//! belong to another interface of the library, of which nothing is used.
+//! Names and types are those of `blkid.h` (util-linux 2.30 to 2.43). Nothing is linked.
+//! Configuration files and caches belong to another interface of the library, which is not used.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -70,7 +70,7 @@ table! {
 /// The library, open.
 pub(super) struct BlkidLibrary {
     table: Table,
-    /// Behind the table, which points into it, so that it is dropped last.
+    /// Declared after the table, which points into it: fields drop in this order.
     _loaded: Loaded,
 }
 

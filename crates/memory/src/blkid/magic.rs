@@ -1,7 +1,8 @@
 //! Names for content that people keep on NVMe drives and that libblkid 2.38 does not name from the ends of a device.
 //!
-//! A pure look-up of magic numbers at fixed places. It names content and does nothing else: an empty answer is no sign
-//! that a device is blank. Kinds that libblkid knows, too, have its names, so that none is listed twice.
+//! A pure look-up of magic numbers at fixed places. It names content and does nothing else: an
+//! empty answer is no sign that a device is blank. Kinds that libblkid knows, too, have its names,
+//! so each is listed once.
 
 use super::ContentUsage::{Crypto, FileSystem, Other, PartitionTable, Raid};
 use super::{ContentUsage, DeviceContent, DeviceEnds};
@@ -138,7 +139,7 @@ const MAGICS: &[Magic] = &[
     at("tar", Other, 257, b"ustar"),
 ];
 
-/// Lists what the device carries, each kind once, in the order of the table.
+/// Lists the content of a device, each kind once, in the order of the table.
 pub fn identify(ends: &DeviceEnds<'_>) -> Vec<DeviceContent> {
     let mut found: Vec<DeviceContent> = Vec::new();
     for magic in MAGICS.iter().filter(|magic| is_there(magic, ends)) {

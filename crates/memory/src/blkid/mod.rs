@@ -1,11 +1,12 @@
-//! Names for what a storage device carries, by util-linux's libblkid and a table of magic numbers.
+//! Names for the content of a storage device, by util-linux's libblkid and a table of magic
+//! numbers.
 //!
 //! libblkid is opened when the program runs and never gets the device. The caller reads the two ends of the device;
 //! [`Blkid::identify`] puts them into a sparse memory file and probes that. A missing library is a value, and the table
 //! of [`magic`] needs none. Names inform a person and decide nothing.
 //!
-//! The middle of the device reads as zeroes, so that labels and identifiers in it are not found. Those of NTFS and
-//! BitLocker lie there, and of large FAT, exFAT and HFS+ volumes.
+//! The middle of the device reads as zeroes, so labels and identifiers in it are not found. Those
+//! of NTFS and BitLocker lie there, and of large FAT, exFAT and HFS+ volumes.
 //!
 //! The content is hostile. Three facts bound its effect:
 //!
@@ -49,7 +50,7 @@ const LIBRARY: &str = "libblkid.so.1";
 /// Growth of the process while libblkid runs, by any thread. Reads between two checks come on top.
 pub const MEMORY_LIMIT: Bytes = Bytes::mib(256);
 
-/// Steps of one probe: more than the probers of any version, each of which ends one step at most.
+/// Steps of one probe: more than the probers of any version. Each prober ends one step at most.
 const MAX_STEPS: usize = 512;
 
 /// Time between two looks at the memory of the process. A usual probe is over before the first.
@@ -58,7 +59,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 /// Time for libblkid to end after its file was emptied.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// libblkid, open. Each [`Blkid::identify`] has a probe of its own, so that any number can run at a time.
+/// libblkid, open. Each [`Blkid::identify`] has a probe of its own, so any number can run at once.
 #[derive(Clone)]
 pub struct Blkid(Arc<BlkidLibrary>);
 
@@ -72,7 +73,7 @@ pub struct Identified {
     pub fault: Option<BlkidError>,
 }
 
-/// Names what a device carries by libblkid, where it is there, and by the table of [`magic`].
+/// Names the content of a device by libblkid, if the machine has it, and by the table of [`magic`].
 ///
 /// `block` is the size of a logical block of the device, and `limit` the time for libblkid.
 pub fn identify(
@@ -220,7 +221,7 @@ fn probe(
     if count == 0 { Ok(()) } else { Err(BlkidError::Probers { count }) }
 }
 
-/// Adds what is not there yet. A protective MBR is part of a GPT that was found.
+/// Adds content once. A protective MBR is part of a GPT that was found.
 fn add(found: &mut Vec<DeviceContent>, content: Option<DeviceContent>) {
     let Some(content) = content else { return };
     let is_part = content.kind() == "PMBR" && found.iter().any(|known| known.kind() == "gpt");

@@ -60,7 +60,7 @@ pub enum CudaError {
         /// The memory's.
         memory: Bdf,
     },
-    /// A range that somebody else gave for memory of a GPU, and that is not, or only in part.
+    /// A range that its owner gave for memory of a GPU, and that is not, or only in part.
     #[error("{length} at {address:#x} cannot be written on a GPU: {why}")]
     NotOfAGpu {
         /// Its address.
@@ -93,7 +93,7 @@ impl CudaError {
         LibraryError::no_function(name, symbol).into()
     }
 
-    /// Returns whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something, so a retry is pointless.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Library(_) | Self::NoSuchGpu { .. } => true,

@@ -83,7 +83,7 @@ table! {
 pub(super) struct Driver {
     pub(super) table: Table,
     pub(super) name: OsString,
-    /// Behind the table, which points into it, so that it is dropped last.
+    /// Declared after the table, which points into it: fields drop in this order.
     _library: Library,
 }
 
@@ -104,7 +104,7 @@ unsafe impl Send for Context {}
 // SAFETY: as above; a shared context is made current by as many threads as like.
 unsafe impl Sync for Context {}
 
-/// Turns what a call answered into a result.
+/// Turns the answer of a call into a result.
 pub(super) fn check(call: &'static str, code: Code) -> Result<(), CudaError> {
     if code == 0 { Ok(()) } else { Err(CudaError::Call { call, code }) }
 }

@@ -5,28 +5,30 @@
 //! - [`Cuda::load`] opens `libcuda.so.1` and initialises it; a missing library, device or permission is a
 //!   [`CudaError`] with a hint. [`Cuda::gpus`] lists the GPUs by PCI address, as `nvidia-smi` numbers them.
 //! - [`Cuda::open`] gives a [`Gpu`]: its primary context, retained until the last user is gone.
-//! - [`Gpu::allocate`] gives [`DeviceMemory`], which nobody sees as bytes; [`Gpu::pin`] gives [`Pinned`] host
-//!   memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a [`CopyQueue`], which copies between the two.
-//! - [`Gpu::module`] loads what [`crate::nvrtc`] compiled, and [`Gpu::queue`] gives a [`KernelQueue`], which runs its kernels
-//!   and copies in one order and says how long they took.
+//! - [`Gpu::allocate`] gives [`DeviceMemory`], which is never seen as bytes; [`Gpu::pin`] gives
+//!   [`Pinned`] host memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a
+//!   [`CopyQueue`], which copies between the two.
+//! - [`Gpu::module`] loads code from [`crate::nvrtc`], and [`Gpu::queue`] gives a [`KernelQueue`],
+//!   which runs its kernels and copies in one order and times them.
 //! - [`ChunkKernel::compile`] compiles a kernel that a user wrote, and [`ChunkKernel::start`] runs it on a chunk of a
 //!   copy, in place. [`DigestKernel`] computes the digest of a chunk.
 //! - A lane keeps both ends of a copy until its event has come: neither can be freed or unregistered under it.
-//! - [`Pinned::region`] is that host memory for a ring. Its bytes are seen only by who holds it alone, when no
-//!   ring and no lane has it ([`Pinned::bytes_mut`]).
+//! - [`Pinned::region`] is that host memory for a ring. Its bytes are visible only to a sole owner,
+//!   when no ring and no lane has it ([`Pinned::bytes_mut`]).
 //!
 //! - [`Gpu::slot`] gives a [`PinnedSlot`], which files are read into; [`Gpu::register`] lets the copy engine read the page
 //!   cache of a mapped file itself.
 //! - [`Gpu::access`] lets the kernels of one GPU store to memory of another ([`Argument::Peer`]);
 //!   [`KernelQueue::copy_between`] copies between two.
-//! - [`Cuda::foreign`] gives [`Foreign`] memory: what another library of the process has on a GPU. [`CopyQueue::send`] fills
-//!   it, after what [`Foreign::mark`] says that its owner still does to it; [`Foreign::take`] does from memory of our own.
+//! - [`Cuda::foreign`] gives [`Foreign`] memory, which another library of the process has on a GPU.
+//!   [`CopyQueue::send`] fills it, after the owner's work that [`Foreign::mark`] marks;
+//!   [`Foreign::take`] fills it from memory of our own.
 //!
 //! - [`DeviceMemory::load`] and [`DeviceMemory::store`] copy as programs do that pin nothing: the driver moves
-//!   the bytes by the CPU through memory of its own. They are what papers compare with.
+//!   the bytes by the CPU through memory of its own. Papers compare with these two.
 //!
-//! But for those three nothing here waits: [`CopyQueue::finished`] asks whether the oldest copy is over, and callers
-//! have deadlines.
+//! Nothing else here waits, except [`Foreign::take`]: [`CopyQueue::finished`] asks whether the
+//! oldest copy is over, and callers have deadlines.
 
 mod chunk;
 mod compute;
@@ -111,7 +113,7 @@ impl Cuda {
     /// Opens the driver library of this machine and initialises it.
     ///
     /// # Errors
-    /// [`CudaError`] by what is missing.
+    /// [`CudaError`], by the missing part.
     pub fn load() -> Result<Self, CudaError> {
         Self::open_library(OsStr::new(LIBRARY))
     }

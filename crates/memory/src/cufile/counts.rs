@@ -32,7 +32,7 @@ pub enum NoCounter {
     /// The library is older than its counters.
     #[error("this libcufile has no counters, which came with 1.15")]
     Absent,
-    /// The library does not report its version, from which the layout of the counters follows.
+    /// The library does not report its version, which decides the layout of the counters.
     #[error(
         "this libcufile does not tell its version, on which the layout of its counters depends"
     )]

@@ -25,7 +25,7 @@ pub enum CuFileError {
     /// A part of this process has it open in another mode.
     #[error("cuFile is open here already: {open}")]
     OtherMode {
-        /// The mode in which it is open.
+        /// The mode that it is open in.
         open: Mode,
     },
     /// The last user has not closed it yet.
@@ -47,7 +47,7 @@ pub enum CuFileError {
         call: &'static str,
         /// `CUfileOpError`.
         code: i32,
-        /// `CUresult`, where the failure was CUDA's.
+        /// `CUresult`, if the failure was CUDA's.
         cuda: i32,
     },
     /// The GPU could not be made current.

@@ -1,4 +1,4 @@
-//! The owners of what cuFile's calls open and register.
+//! Owners of cuFile's sessions, registered files and registered memory.
 
 use std::ffi::{OsStr, OsString, c_void};
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct CuFileSession {
     name: OsString,
     mode: Mode,
     version: Option<Version>,
-    /// Layout of the counters, where they count.
+    /// Layout of the counters, if they count.
     layout: Result<&'static StatsLayout, NoCounter>,
     /// Requests that were begun and have not failed.
     begun: AtomicU64,
@@ -361,7 +361,7 @@ impl Drop for OpenFile {
 /// Memory of a GPU that is registered with cuFile.
 pub struct RegisteredMemory {
     session: Arc<CuFileSession>,
-    /// Dropped after it was deregistered; freed then, unless somebody else holds it.
+    /// Dropped after it was deregistered; freed then, unless it has another owner.
     memory: Arc<DeviceMemory>,
 }
 

@@ -56,7 +56,7 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Output of `headers.c` for a package; `None`, with a skip, where the library is not loaded.
+/// Output of `headers.c` for a package; `None`, with a skip, if the library is not loaded.
 fn printed(package: &CuFileVersion) -> Option<BTreeMap<String, i64>> {
     let folder = tempfile::tempdir().expect("a folder");
     // The only names that cufile.h takes from CUDA's own header.

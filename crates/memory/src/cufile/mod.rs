@@ -2,15 +2,15 @@
 //!
 //! The interface: [`open`] gives a [`CuFileSession`] in one [`Mode`]; [`CuFileSession::file`] registers an open file and
 //! [`CuFileSession::memory`] memory of a GPU; [`CuFileSession::read`] and [`CuFileSession::write`] move bytes between the two and
-//! return when they have. What is registered holds what it needs, so that the order in which the library wants
-//! things undone follows from dropping.
+//! return when they have. A registration holds all that it needs, and dropping undoes registrations
+//! in the order that the library wants.
 //!
 //! The one thing to know: left alone, cuFile falls back to host memory without a word. A direct mode switches every
 //! [`Fallback`] off before the driver is opened and reads them back afterwards, since before that the answer may be a
 //! default that is not applied. [`CuFileSession::since`] returns which way requests took, or [`NoCounter`] where that is
 //! unknown: the layout of the counters follows from the version of the library, and only known ones are read.
 //!
-//! The settings are the whole process's, so that all sessions at a time are of one mode.
+//! The settings are the whole process's, so all sessions at a time are of one mode.
 
 mod abi;
 mod counts;
@@ -62,7 +62,7 @@ impl fmt::Display for Mode {
 /// Opens cuFile of this machine.
 ///
 /// # Errors
-/// [`CuFileError`] by what is missing, or who has it open in another mode.
+/// [`CuFileError`]: something is missing, or cuFile is open in another mode.
 pub fn open(mode: Mode) -> Result<Arc<CuFileSession>, CuFileError> {
     CuFileSession::open(OsStr::new(LIBRARY), mode)
 }

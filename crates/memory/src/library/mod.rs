@@ -1,4 +1,4 @@
-//! Libraries of makers, opened when the program runs, so that nothing is linked.
+//! Libraries of makers, opened when the program runs; nothing is linked.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]

@@ -36,7 +36,7 @@ pub enum NvrtcError {
         /// `nvrtcResult`.
         code: i32,
     },
-    /// A zero byte in the source or its name, where C would end the text.
+    /// A zero byte in the source or its name: C would end the text there.
     #[error("the source has a zero byte")]
     ZeroByte,
     /// The source does not compile.
@@ -62,7 +62,7 @@ impl NvrtcError {
         Self::Source { words }
     }
 
-    /// Returns whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something, so a retry is pointless.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Library(_) | Self::OldDriver { .. } | Self::Gpu { .. })
     }

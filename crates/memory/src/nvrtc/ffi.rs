@@ -53,7 +53,7 @@ table! {
 /// The library, open.
 pub(super) struct NvrtcLibrary {
     table: Table,
-    /// Behind the table, which points into it, so that it is dropped last.
+    /// Declared after the table, which points into it: fields drop in this order.
     _loaded: Loaded,
 }
 

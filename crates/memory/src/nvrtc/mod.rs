@@ -63,7 +63,7 @@ impl Nvrtc {
     /// Opens the library of the CUDA that a driver is of, or of the next earlier one.
     ///
     /// # Errors
-    /// [`NvrtcError`] by what is missing; of several the first that was tried.
+    /// [`NvrtcError`], by the missing part; of several the first that was tried.
     pub fn load(driver: (i32, i32)) -> Result<Self, NvrtcError> {
         let mut first = None;
         for (_, name) in LIBRARIES.iter().filter(|(major, _)| *major <= driver.0) {
@@ -94,10 +94,12 @@ impl Nvrtc {
         self.version
     }
 
-    /// Compiles a source for GPUs of a compute capability. No operations are fused, so that sums are those of a CPU.
+    /// Compiles a source for GPUs of a compute capability. No operations are fused, so sums
+    /// equal those of a CPU.
     ///
     /// # Errors
-    /// [`NvrtcError::ZeroByte`] for a source that no C text can be, [`NvrtcError::Source`] with the compiler's words, [`NvrtcError::Gpu`] for a GPU from before its time.
+    /// [`NvrtcError::ZeroByte`] for a source or name with a zero byte, [`NvrtcError::Source`] with
+    /// the compiler's words, [`NvrtcError::Gpu`] for a GPU from before its time.
     pub fn compile(
         &self,
         source: &str,

@@ -26,7 +26,7 @@ pub struct CounterReading {
     pub count: u64,
     /// Nanoseconds since it was opened.
     pub enabled: u64,
-    /// Nanoseconds in which it really counted: less where counters take turns.
+    /// Nanoseconds that it really counted: less if counters take turns.
     pub running: u64,
 }
 

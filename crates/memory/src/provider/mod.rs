@@ -1,10 +1,10 @@
-//! Providers of memory: one row of a table for each way in which payload gets memory.
+//! Providers of memory: one row of a table for each way to get memory for payload.
 //!
 //! A provider knows the names of its memory, the functions behind them, the state of its library and
 //! permissions, and how to take a region. It does not judge routes: `reach` does. Nothing else decides by
 //! the first letters of a name; [`PROVIDERS`] is the one table.
 //!
-//! A new provider is a file beside this one and a row in the table.
+//! A new provider is a file in this folder and a row in the table.
 
 mod cuda;
 mod host;
@@ -44,7 +44,7 @@ pub enum ProviderKind {
 }
 
 impl ProviderKind {
-    /// True if memory of a device is mapped, so that drives read and write it through the kernel's queue.
+    /// True if memory of a device is mapped, so drives can use it through the kernel's queue.
     pub fn is_mapped_device(self) -> bool {
         matches!(self, Self::Pool | Self::Card)
     }
@@ -52,8 +52,8 @@ impl ProviderKind {
 
 /// One way to get memory.
 pub trait Provider: fmt::Debug + Sync {
-    /// Names of its memory as usage texts show them: `cmb:NAME`, or `host` for a name without a colon.
-    /// The part before the colon is what a name begins with.
+    /// Names of its memory as usage texts show them: `cmb:NAME`, or `host` for a name without a
+    /// colon. A name begins with the part before the colon.
     fn forms(&self) -> &'static [&'static str];
 
     /// The way to the memory.
@@ -84,7 +84,7 @@ pub trait Provider: fmt::Debug + Sync {
     /// Takes memory of the function at a PCI address; host memory has none and ignores it.
     ///
     /// # Errors
-    /// [`ProviderRefusal`] with what is missing, and a hint with a command.
+    /// [`ProviderRefusal`], with the missing part and a hint with a command.
     fn allocate(
         &self,
         root: &Path,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::{MemoryError, P2pRefusal, XrtRefusal};
 
-/// An error of a provider: what is missing, and what to do about it.
+/// An error of a provider: the missing part, and advice.
 pub trait Reason: Error + Send + Sync + 'static {
     /// Advice on how to fix it, with a command.
     fn hint(&self) -> Option<String>;

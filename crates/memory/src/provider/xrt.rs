@@ -62,7 +62,7 @@ impl Provider for XrtProvider {
     }
 }
 
-/// The driver of a card, where it is not the one that lends memory.
+/// The reason why the driver of a card lends no memory; `None` for `xocl`.
 fn other_driver(driver: &DriverBinding) -> Option<String> {
     match driver {
         DriverBinding::Bound(name) if name == DRIVER => None,

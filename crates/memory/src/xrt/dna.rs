@@ -1,9 +1,10 @@
-//! The identifier (DNA) of the FPGA of a card, by which its drive names it.
+//! The identifier (DNA) of the FPGA of a card, which the card's drive names, too.
 //!
-//! The driver `xocl` shows it on platforms that check it (`dna.*/dna` below the function). On the platform of SmartSSD it
-//! lies in three registers of the user function (Xilinx UG1382, "FPGA-SSD DNA Pairing"); they are read through the
-//! first window, and only of the device that the guide is about: what an address means on another platform is not
-//! known. Kernels with `CONFIG_IO_STRICT_DEVMEM` let nobody map a window that a driver has; that is an error here.
+//! The driver `xocl` shows it on platforms that check it (`dna.*/dna` below the function). On the
+//! platform of SmartSSD it lies in three registers of the user function (Xilinx UG1382, "FPGA-SSD
+//! DNA Pairing"). They are read through the first window, and only on the device that the guide is
+//! about: the address may mean something else on another platform. Kernels with
+//! `CONFIG_IO_STRICT_DEVMEM` map no window that a driver has; that is an error here.
 
 use std::fs::File;
 use std::io;
@@ -39,7 +40,7 @@ pub fn read(root: &Path, address: &str) -> io::Result<Option<Dna>> {
     Ok(Dna::of_words(ffi::registers(&window, PAGE, REGISTERS)?))
 }
 
-/// The DNA that the driver shows, where it has a device for it.
+/// The DNA that the driver shows; `None` if it has no device for it.
 fn of_driver(folder: &Path) -> Option<Dna> {
     let devices = std::fs::read_dir(folder).ok()?.flatten();
     let dna = devices.filter(|entry| entry.file_name().as_bytes().starts_with(b"dna."));

@@ -2,8 +2,8 @@
 //! results.
 //!
 //! The library exports the same functions with the same arguments from XRT 2.13 to 2.25 (`xrt/xrt_device.h`,
-//! `xrt/xrt_bo.h`), so that one table serves all. A [`Buffer`] keeps its [`Device`] open, which keeps the
-//! library loaded: XRT ends the process where handles are left open at its exit.
+//! `xrt/xrt_bo.h`), so one table serves all. A [`Buffer`] keeps its [`XrtDevice`] open, which keeps
+//! the library loaded: XRT ends the process if handles are left open at its exit.
 
 use std::any::Any;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};

@@ -7,18 +7,18 @@
 //! 3. The card lends its memory: `p2p_enable` of the driver is 1.
 //! 4. The card opens, which needs permission for `/dev/dri/renderD*`.
 //! 5. An image (xclbin) is on the card, or is named and loads: it says which memory groups there are.
-//! 6. The group has room. What is mapped begins at a page, or direct I/O would be refused.
+//! 6. The group has room. The map begins at a page, or direct I/O would be refused.
 //!
-//! The driver gives the window pages (`xocl_p2p`, XRT 2.25), so that the map takes direct I/O. What a kernel makes of
-//! these pages differs, and some may not survive it: the plan of a copy judges that, and nothing here does. The map is
-//! the card's memory itself: there is no copy of it in the host that `xrtBOSync` would have to move, and the CPU
-//! never loads from it or stores to it.
+//! The driver gives the window pages (`xocl_p2p`, XRT 2.25), so the map takes direct I/O. Linux
+//! kernels treat these pages differently, and some may not survive it: the plan of a copy judges
+//! that, and nothing here does. The map is the card's memory itself: there is no copy of it in the
+//! host that `xrtBOSync` would have to move, and the CPU never loads from it or stores to it.
 //!
-//! The one thing a reader must know: the card's DDR has ECC, and a read of what was never written since
-//! power-on can end in a PCIe error, an NVMe error or a reset of the machine (Xilinx UG1382, "SmartSSD",
-//! pages 28 and 29). Who takes memory here must write each part by DMA before reading it. A relay does,
-//! since a slot is read out only after a source was read into it; so does a measurement, which fills its
-//! slots first.
+//! The one thing a reader must know: the card's DDR has ECC, and a read of memory that nothing
+//! wrote since power-on can end in a PCIe error, an NVMe error or a reset of the machine (Xilinx
+//! UG1382, "SmartSSD", pages 28 and 29). A user of this memory must write each part by DMA before
+//! reading it. A relay does: it reads a source into a slot before it writes the slot out. A
+//! measurement fills its slots first.
 //!
 //! None of this has run on a card: `docs/fpga.md`.
 
@@ -257,7 +257,7 @@ impl Xrt {
         }
     }
 
-    /// The version, where the library says it: from 2.25 on.
+    /// The version; `None` before 2.25, which reports none.
     pub fn version(&self) -> Option<u32> {
         self.table.version()
     }
@@ -266,7 +266,7 @@ impl Xrt {
     /// `root`.
     ///
     /// # Errors
-    /// [`XrtRefusal`], by what does not hold.
+    /// [`XrtRefusal`], by the failed condition.
     pub fn open(&self, root: &Path, address: &str) -> Result<Card, XrtRefusal> {
         look(root, address)?;
         // Without a place, XRT 2.13 ends the process by an exception that leaves its C interface.
@@ -315,7 +315,7 @@ impl Card {
     /// Loads an image onto the card and takes memory of its groups from here on.
     ///
     /// # Errors
-    /// [`XrtRefusal`], where the file is not an image, has no memory, or does not load.
+    /// [`XrtRefusal`] if the file is not an image, has no memory, or does not load.
     pub fn load(&mut self, path: &Path) -> Result<&[MemoryBank], XrtRefusal> {
         let groups = groups_of(path)?;
         let failed = |source| XrtRefusal::Load {
@@ -329,8 +329,9 @@ impl Card {
         Ok(&self.image.insert((path.to_owned(), groups)).1)
     }
 
-    /// Allocates memory of the card: in the first group of its image that is large enough, and in group 0
-    /// where no image was loaded here. Its content is what the last user left, or was never written.
+    /// Allocates memory of the card: in the first group of its image that is large enough, and in
+    /// group 0 if no image was loaded here. Its content is left from the last user, or was never
+    /// written.
     ///
     /// # Errors
     /// [`XrtRefusal`], by the call that refused.

@@ -22,15 +22,16 @@ const MEM_TOPOLOGY: u32 = 6;
 const BANKS: usize = 8;
 /// `sizeof(struct mem_data)`.
 const BANK: usize = 40;
-/// More banks than any card has; a bound on what a file can make a reader do.
+/// More banks than any card has: a bound on the work that a file can cause.
 const MOST_BANKS: usize = 4096;
-/// `MEM_DDR3`, `MEM_DDR4`, `MEM_DRAM` and `MEM_HBM` of `enum MEM_TYPE`: what a drive can address.
+/// `MEM_DDR3`, `MEM_DDR4`, `MEM_DRAM` and `MEM_HBM` of `enum MEM_TYPE`: memory that a drive can
+/// address.
 const MEMORY_TYPES: [u8; 4] = [0, 1, 2, 6];
 
 /// A bank of a card's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryBank {
-    /// Its number, by which memory of it is asked for.
+    /// Its number, for requests of its memory.
     pub index: u32,
     /// Its name in the image: `bank0`, `HBM[3]`.
     pub name: String,

@@ -8,7 +8,7 @@ pub(crate) const UUID: [u8; 16] =
     *b"\x01\x23\x45\x67\x89\xab\xcd\xef\x01\x23\x45\x67\x89\xab\xcd\xef";
 pub(crate) const UUID_TEXT: &str = "01234567-89ab-cdef-0123-456789abcdef";
 
-/// The library of this machine; `None`, with a skip, where there is none.
+/// The library of this machine; `None`, with a skip, if there is none.
 pub(crate) fn library() -> Option<Blkid> {
     match Blkid::open() {
         Ok(blkid) => Some(blkid),

@@ -1,4 +1,4 @@
-//! The real NVRTC, where it was fetched.
+//! The real NVRTC, if it was fetched.
 
 use std::path::PathBuf;
 

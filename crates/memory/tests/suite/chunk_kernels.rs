@@ -9,7 +9,7 @@ use peerlane_memory::host;
 use peerlane_memory::nvrtc::{Nvrtc, NvrtcError};
 use peerlane_units::Bytes;
 
-/// Kernels that the mock knows beside those of every test.
+/// Kernels that the mock knows in addition to those of every test.
 const MORE: &str = "
 extern \"C\" __global__ void mark(unsigned char *chunk, unsigned long long bytes, unsigned long long offset) {
     if (blockIdx.x == 0 && threadIdx.x < 8) chunk[threadIdx.x] = (unsigned char)(offset >> (8 * threadIdx.x));

@@ -181,7 +181,7 @@ fn endless_and_long_images_are_refused() {
     }
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`, which installs the no-op card.
 mod full {
     use super::*;
 

@@ -1,5 +1,5 @@
-//! A shared object in place of XRT's library, built here, with a log of its calls; and a folder in
-//! place of `/sys` with a card.
+//! A shared object that stands in for XRT's library, built here, with a log of its calls; and a
+//! folder that stands in for `/sys`, with a card.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ pub(crate) struct XrtMock {
 }
 
 impl XrtMock {
-    /// Builds a library that refuses as the C names say; `None`, with the reason in the skip log, where
-    /// there is no compiler.
+    /// Builds a library that refuses as the C names say; `None`, with the reason in the skip log,
+    /// if there is no compiler.
     pub(crate) fn build(refusals: &[&str]) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mock = Self { folder };

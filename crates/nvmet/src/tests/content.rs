@@ -1,4 +1,4 @@
-//! Exports, ports and what is wrong with them.
+//! Content of exports and ports, and gaps for malformed content.
 
 use std::os::unix::ffi::OsStrExt;
 

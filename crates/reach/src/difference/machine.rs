@@ -34,7 +34,7 @@ fn iommu(mode: IommuMode) -> &'static str {
     }
 }
 
-/// Compares what both know of the processor.
+/// Compares the facts of the processor that both know.
 fn cpu(found: &mut Collector, before: &Cpu, after: &Cpu) {
     let common = |one: &Cpu, other: &Cpu| Cpu {
         vendor: one.vendor.clone().filter(|_| other.vendor.is_some()),

@@ -3,8 +3,8 @@
 //! 1. Place: the same device and function numbers on the way from the same root bus, and no contradiction
 //!    in maker, product or serial number. Bus numbers do not count, since a new card shifts them.
 //! 2. Serial number of a drive. Captures have made-up ones, which do not count.
-//! 3. The only one of its maker, product and function number that is left in either machine, where
-//!    both list every function.
+//! 3. The only function left of its maker, product and function number in either machine, if both
+//!    list every function.
 //! 4. Address, for texts that leave out the ports above, and cards below an exchanged switch.
 //! 5. Name, for descriptions without addresses.
 //!
@@ -223,8 +223,8 @@ impl<'a> Matcher<'a> {
         Self { before, after, both: Vec::new(), bridges: HashMap::new() }
     }
 
-    /// Matches root buses by number, those left of a domain by their order, if there are as many of them; and what
-    /// hangs from them.
+    /// Matches root buses by number, those left of a domain by their order if there are as many of
+    /// them, and everything below them.
     fn root_buses(&mut self) {
         let keys = |side: &MachineSide<'_>| -> HashMap<RootBusKey, BridgeId> {
             let bridges = (0..side.fabric.bridges.len()).map(BridgeId);
@@ -337,7 +337,7 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Host bridges of each domain in the order of their numbers, where both machines have as many.
+/// Host bridges of each domain in the order of their numbers, if both machines have as many.
 fn in_order(
     before: HashMap<RootBusKey, BridgeId>,
     after: HashMap<RootBusKey, BridgeId>,

@@ -35,7 +35,7 @@ pub struct MachineDifference {
     pub matching: Matching,
 }
 
-/// A change of one fact, on every function on which it is the same.
+/// A change of one fact, on every function with the same change.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineChange {
     /// The fact.
@@ -176,7 +176,7 @@ pub struct ChangedPairs {
     pub reasons: Vec<String>,
 }
 
-/// A fact that could not be compared, on every function on which it is the same.
+/// A fact that could not be compared, on every function with the same reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UncomparedFact {
     /// The fact.

@@ -25,7 +25,7 @@ const OPTIONS: &str =
     "`zgrep -E 'HSA_AMD_P2P|MOVE_NOTIFY' /proc/config.gz /boot/config-$(uname -r)`";
 const XGMI: &str = "Linux 7.2, amdgpu_dma_buf.c, amdgpu_dmabuf_is_xgmi_accessible";
 const HIPFILE: &str = "AMD, hipFile 0.4 documentation; amdgpu-dkms, kfd_ais_rw_file";
-/// The window through which GPUs of AMD show their memory.
+/// The window of an AMD GPU's memory.
 const VRAM_BAR: u8 = 0;
 /// The window that GPUs have before it is resized.
 const SMALL_WINDOW: u64 = 256 << 20;
@@ -206,7 +206,8 @@ fn storage(ends: &DriverEnds<'_>) -> DriverRule {
     DriverRule::new("amdgpu-dkms", "hipFile", Some(true), verdict, HIPFILE)
 }
 
-/// The rule for modules that hand a drive addresses of a dma-buf, where those are known to be of host memory.
+/// The rule for modules that hand a drive addresses of a dma-buf, if those are known to be of host
+/// memory.
 fn imported_by_drives(ends: &DriverEnds<'_>) -> Option<DriverRule> {
     let refused = ends.notifies_moves().err();
     let verdict = refused.filter(|(answer, _)| *answer == DriverAnswer::Refused)?;

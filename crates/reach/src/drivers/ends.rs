@@ -1,4 +1,4 @@
-//! Both ends of a direction, and what their descriptions say of driver, memory and kernel.
+//! Both ends of a direction: their drivers, memory and kernel, as far as described.
 
 use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
 
@@ -7,7 +7,7 @@ use crate::{MapType, PeerMemory, Reach, decide};
 
 const VENDOR_XILINX: u16 = 0x10ee;
 
-/// Memory that peers could use, by whose driver decides over it.
+/// Memory that peers could use, by the driver that decides over it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DriverMemory {
     /// Of an NVIDIA GPU.
@@ -20,7 +20,7 @@ pub(super) enum DriverMemory {
     Drive,
     /// Of a Xilinx card.
     Xilinx,
-    /// Of a device for which no rule is known.
+    /// Of a device without a known rule.
     Other,
 }
 
@@ -63,7 +63,7 @@ impl<'a> DriverEnds<'a> {
         self.fabric.function(self.initiator)
     }
 
-    /// The word by which a person names an end; the name of any other function.
+    /// A person's word for an end; the name of any other function.
     pub(super) fn word(&self, function: &Function) -> String {
         let is_it = |id: &FunctionId| std::ptr::eq(self.fabric.function(*id), function);
         let end = [self.provider, self.initiator].into_iter().find(is_it);
@@ -89,7 +89,7 @@ impl<'a> DriverEnds<'a> {
         self.both().into_iter().find(|end| end.is_silent).map(|end| self.word(end))
     }
 
-    /// The name of an end to which no driver is bound.
+    /// The name of an end without a bound driver.
     pub(super) fn unbound(&self) -> Option<String> {
         let is_unbound = |end: &&Function| end.driver == DriverBinding::Unbound;
         self.both().into_iter().find(is_unbound).map(|end| self.word(end))
@@ -155,7 +155,7 @@ impl<'a> DriverEnds<'a> {
         self.fabric.nvidia.as_ref()?.parameters.get(name).map(String::as_str)
     }
 
-    /// Returns whether an IOMMU translates what the initiator sends; `None` where that is unknown.
+    /// Returns whether an IOMMU translates the initiator's addresses; `None` where that is unknown.
     pub(super) fn translates(&self) -> Option<bool> {
         match (self.initiator().iommu_type.as_deref(), self.fabric.iommu) {
             (Some("DMA" | "DMA-FQ"), _) | (None, IommuMode::Translating) => Some(true),
@@ -190,7 +190,7 @@ impl<'a> DriverEnds<'a> {
         }
     }
 
-    /// The rule of a driver for which nothing public says more.
+    /// The rule of a driver that nothing public describes further.
     pub(super) fn not_known(&self) -> DriverRule {
         let driver = self.provider().driver.name().unwrap_or("unknown");
         let [owner, initiator] = [self.provider(), self.initiator()].map(|end| self.word(end));

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, gpu};
 
-/// Name of a hypervisor or container runtime of which only a sign was seen.
+/// Name of a hypervisor or container runtime that is known only by a sign of it.
 const UNNAMED: &str = "unknown";
 
 /// Returns the layers between the description and the hardware, one sentence each.

@@ -68,7 +68,7 @@ fn refusal(ends: &DriverEnds<'_>) -> Option<String> {
 struct GuestFindings {
     reasons: Vec<String>,
     needs: Vec<String>,
-    /// A fact is missing without which nothing can be said.
+    /// A missing fact leaves the verdict open.
     is_open: bool,
 }
 

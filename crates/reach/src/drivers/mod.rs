@@ -1,7 +1,8 @@
 //! The rules that drivers follow by themselves, apart from the kernel's decision, one file a driver.
 //!
-//! A driver may refuse what the kernel would permit, and some never ask the kernel. Each rule names
-//! its source with a version. Where nothing public says, the answer is [`DriverAnswer::NotKnown`].
+//! A driver may refuse a pair that the kernel would permit, and some never ask the kernel. Each
+//! rule names its source with a version. Without a public source, the answer is
+//! [`DriverAnswer::NotKnown`].
 
 mod amdgpu;
 mod ends;
@@ -126,8 +127,8 @@ impl DriverRule {
 
 /// Returns the rules of the drivers for `initiator` as it reads or writes memory of `provider`.
 ///
-/// The rules are alternatives: each is one mechanism by which it may be done. The list is empty where
-/// `provider` has no memory that peers could use, as network controllers and plain drives.
+/// The rules are alternatives, one for each mechanism. The list is empty where `provider` has no
+/// memory that peers could use, e.g. network controllers and plain drives.
 pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
     let ends = DriverEnds::new(fabric, provider, initiator);
     let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {

@@ -136,7 +136,7 @@ fn of_cloud(ends: &DriverEnds<'_>) -> Option<DriverRule> {
 /// Parameter of the driver that overrides its check of who is where (`nv-reg.h`): 1 allows, 2 denies.
 const TOPOLOGY_CHECK: &str = "GrdmaPciTopoCheckOverride";
 
-/// A parameter by which the driver refuses every peer, in words.
+/// A parameter that makes the driver refuse every peer, in words.
 fn topology_refusal(ends: &DriverEnds<'_>) -> Option<String> {
     (ends.nvidia_parameter(TOPOLOGY_CHECK) == Some("2")).then(|| {
         "NVreg_GrdmaPciTopoCheckOverride=2 makes the driver refuse every peer: leave it at 0"
@@ -159,7 +159,7 @@ fn peermem(ends: &DriverEnds<'_>) -> DriverRule {
     DriverRule::new("nvidia-peermem", mechanism, Some(false), verdict, PEERMEM)
 }
 
-/// The verdict of the place of both ends, for a module that maps BAR1 and asks nobody.
+/// The verdict by the place of both ends, for a module that maps BAR1 without asking the kernel.
 fn peermem_place(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     let (place, is_allowed) = dma_buf::place(ends);
     let (route, arrives) = dma_buf::route(ends);

@@ -43,7 +43,7 @@ const NVME_CARRIERS: [&str; 16] = [
     "vmw_pvrdma",
 ];
 
-/// The way in which an importer holds memory (`dma_buf_dynamic_attach`, `dma_buf_attach_revocable`).
+/// An importer's hold on memory (`dma_buf_dynamic_attach`, `dma_buf_attach_revocable`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pinning {
     /// It follows memory that moves.
@@ -54,7 +54,8 @@ pub(super) enum Pinning {
     Fixed,
 }
 
-/// The way in which the driver of a network controller imports memory; `None` where it does not, or is not shown.
+/// The hold of a network controller's driver on memory; `None` where it imports none, or is not
+/// shown.
 pub(super) fn importer(function: &Function) -> Option<Pinning> {
     let driver = function.driver.name()?;
     IMPORTERS.iter().find(|(name, _)| *name == driver).map(|(_, pinning)| *pinning)

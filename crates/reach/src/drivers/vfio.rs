@@ -29,7 +29,7 @@ enum Export {
 }
 
 impl Export {
-    /// The state by release; distributions may have taken single fixes, so that nothing but a release is proof.
+    /// The state by release; distributions may have taken single fixes, so only a release is proof.
     ///
     /// 6.19 has 61ceaf236115 (tag vfio-v6.19-rc8), 7.0.11 has 702809dabdec (CVE-2026-64042), and 7.1 has all:
     /// 1a8a5227f229 came with "dma-buf: Rename dma_buf_move_notify()", c64a647c84f3 with 7.1-rc4.

@@ -11,7 +11,7 @@ use crate::Fact;
 const DRIVER: &str = "xe";
 const XE: &str = "Linux 6.19 and 7.2, drivers/gpu/drm/xe/xe_dma_buf.c, xe_dma_buf_pin; \
                   intel/compute-runtime #921, #935, #942";
-/// The first kernel with which peers of Battlemage are reported to work (intel/compute-runtime #921).
+/// The first kernel with working peers of Battlemage, by reports (intel/compute-runtime #921).
 const BATTLEMAGE_SINCE: (u32, u32) = (7, 1);
 /// PCI devices of Battlemage (include/drm/intel/pciids.h, `INTEL_BMG_IDS`).
 const BATTLEMAGE: [u16; 14] = [
@@ -81,7 +81,7 @@ fn dma_buf(ends: &DriverEnds<'_>, pinning: Pinning) -> DriverRule {
     DriverRule::new(DRIVER, "dma-buf", Some(true), verdict, XE)
 }
 
-/// A configuration in which copies were reported to arrive wrong, though the driver permits them.
+/// A configuration that was reported to corrupt copies, though the driver permits them.
 fn reported_fault(ends: &DriverEnds<'_>) -> Option<String> {
     let is_battlemage = |end: &&Function| {
         end.vendor == Some(gpu::VENDOR_INTEL)

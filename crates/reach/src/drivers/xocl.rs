@@ -29,7 +29,7 @@ pub enum CardPages {
 }
 
 impl CardPages {
-    /// The way in which this kernel takes them.
+    /// Pages as this kernel takes them.
     pub fn new(kernel: &Kernel) -> Self {
         match (kernel.has_p2pdma, &kernel.release) {
             (Some(false), _) => Self::Plain,

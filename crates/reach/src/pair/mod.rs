@@ -40,7 +40,7 @@ pub struct Direction {
 pub enum PeerMemory {
     /// It has some.
     Present,
-    /// It may have some: its windows, or what its driver lends, are unknown.
+    /// It may have some: its windows, or the memory that its driver lends, are unknown.
     Unknown,
     /// It has none.
     Absent,

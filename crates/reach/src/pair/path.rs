@@ -70,8 +70,8 @@ impl PathClass {
 pub struct SlowestLink {
     /// The function below it.
     pub function: FunctionId,
-    /// Speed and width it trained to; what both ends support where that is unknown, or where a GPU may have
-    /// slowed its link while idle.
+    /// Speed and width it trained to; the most that both ends support where that is unknown, or
+    /// where a GPU may have slowed its link while idle.
     pub speed: LinkSpeed,
     /// It trained to less than both ends support.
     pub is_downgraded: bool,
@@ -216,7 +216,7 @@ fn nodes(fabric: &Fabric, first: FunctionId, second: FunctionId) -> NumaNodes {
     }
 }
 
-/// Returns whether two functions have one address but for the function number.
+/// Returns whether two functions have the same address, ignoring the function number.
 fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool {
     let place = |id: FunctionId| {
         let address = fabric.function(id).address?;
@@ -225,7 +225,7 @@ fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool
     place(first).is_some() && place(first) == place(second)
 }
 
-/// The functions whose link upwards is crossed: all on the way but the one where packets turn.
+/// The functions whose link upwards is crossed: all on the way except the one where packets turn.
 fn crossed_links(fabric: &Fabric, walk: &Walk, turn: Option<Turn>) -> Vec<FunctionId> {
     let sides = walk.provider_side.iter().chain(&walk.initiator_side).copied();
     match turn {

@@ -10,14 +10,14 @@ const VENDOR_MELLANOX: u16 = 0x15b3;
 /// InfiniBand (PCI Code and ID Assignment Specification, base class 02h).
 const CLASS_INFINIBAND: u32 = 0x0207;
 
-/// How names of RDMA devices begin: by their drivers (Linux 7.2, drivers/infiniband/hw), or as udev renames them
-/// (rdma-core 55, kernel-boot/rdma_rename.c).
+/// Prefixes of RDMA device names: those of their drivers (Linux 7.2, drivers/infiniband/hw), and
+/// those that udev gives them (rdma-core 55, kernel-boot/rdma_rename.c).
 const RDMA_NAMES: [&str; 17] = [
     "bnxt_re", "cxgb4_", "efa_", "erdma_", "hfi1_", "hns_", "ib", "ionic_", "irdma", "iwp",
     "mana_", "mlx4_", "mlx5_", "opap", "qedr", "rdmap", "roce",
 ];
 
-/// Devices of a machine by what they are in uses, in the order of the fabric.
+/// Devices of a machine by their part in uses, in the order of the fabric.
 pub(super) struct Devices {
     drives: Vec<FunctionId>,
     gpus: Vec<FunctionId>,

@@ -5,7 +5,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
 use super::{JudgedPairs, PairGroup, Use, UseLeg};
 use crate::{Decisions, Peers, Reach, RouteState, kernel_refusal};
 
-/// Memory in which a copy between two drives rests without being told: pools of the kernel.
+/// Memory that a copy between two drives takes without being told: published pools of the kernel.
 pub(super) struct Lenders<'a> {
     fabric: &'a Fabric,
     ids: Vec<FunctionId>,

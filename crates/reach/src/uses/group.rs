@@ -128,7 +128,7 @@ struct Profile<'a> {
     is_divided: bool,
     state: Option<&'a str>,
     has_closed_bars: bool,
-    /// Vendor and device of the port on the root bus, by which drivers know I/O hubs.
+    /// Vendor and device of the port on the root bus: drivers tell I/O hubs by them.
     top: (Option<u16>, Option<u16>),
     node: Option<u32>,
 }

@@ -1,7 +1,7 @@
 //! The uses of peer-to-peer traffic that the devices of a machine could have, and the state of each.
 //!
-//! A use is two kinds of device, `storage to GPU`. Its pairs are judged group by group: functions with
-//! the same way up and the same properties get the same answer, so that a thousand drives below one
+//! A use is two kinds of device, `storage to GPU`. Its pairs are judged group by group: functions
+//! with the same way up and the same properties get the same answer. A thousand drives below one
 //! switch are judged once.
 
 mod answer;
@@ -50,7 +50,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// All uses, in the order in which they are reported.
+    /// All uses, in report order.
     pub const ALL: [Self; 6] = [
         Self::StorageToGpu,
         Self::NetworkToGpu,

@@ -2,8 +2,8 @@ use peerlane_fabric::Fabric;
 
 use super::*;
 
-/// Two GPUs, two drives and a network controller below one switch; `ports` is their ACS, `more` what
-/// else is known of the machine.
+/// Two GPUs, two drives and a network controller below one switch; `ports` is their ACS, `more`
+/// further facts of the machine.
 fn machine(ports: &str, more: &str) -> Fabric {
     let gpu = "1002: driver = 'amdgpu'; bars = [{ index = 0, size = '64G', prefetchable = true }]";
     peerlane_testing::machine(&format!(

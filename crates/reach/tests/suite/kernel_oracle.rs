@@ -1,5 +1,5 @@
-//! The decision once more, in the shape the kernel has it, for fabrics without unknowns; and what
-//! an unknown may be, so that `Unknown` is checked against every way in which it could turn out.
+//! The decision once more, in the kernel's shape, for fabrics without unknowns. `Unknown` is
+//! checked against every value that an unknown may have.
 
 use peerlane_fabric::{Acs, Bdf, BridgeId, Fabric, FunctionId, FunctionKind, Parent, RootBus};
 use peerlane_reach::MapType;
@@ -94,8 +94,8 @@ fn is_listed(fabric: &Fabric, bridge: BridgeId, same_bridge: bool) -> bool {
     }
 }
 
-/// The ways in which the unknowns of a fabric can turn out, as far as the decision could care: pairs
-/// that differ in the CPU alone.
+/// Every outcome of a fabric's unknowns that the decision could care about, as pairs that differ in
+/// the CPU alone.
 fn completions(fabric: &Fabric) -> Vec<[Fabric; 2]> {
     let mut all = Vec::new();
     for acs in [Acs::Absent, Acs::Present { control: 0x1d }] {

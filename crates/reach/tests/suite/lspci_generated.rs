@@ -49,7 +49,7 @@ impl WrittenMachine {
         Self { folder, found }
     }
 
-    /// Its text, and the machine less what this version does not print.
+    /// Its text, and the machine without facts that this version does not print.
     fn print(&self, lspci: &Lspci, options: &str) -> (String, Fabric) {
         let mut known = self.found.clone();
         lspci.forget(&mut known);
@@ -135,8 +135,8 @@ fn verdicts(
     Ok(known)
 }
 
-/// Compares the judgement with the rules of drivers. Of the memory of a drive, a text shows no CMB, so it leaves open
-/// what the tree refuses.
+/// Compares the judgement with the rules of drivers. A text shows no CMB of a drive, so it leaves
+/// open a direction that the tree refuses.
 fn routes(
     tree: &Fabric,
     (one, other): (FunctionId, FunctionId),
@@ -196,7 +196,7 @@ fn facts(tree: &Fabric, read: &Fabric, text: &str) -> Result<(), TestCaseError> 
     accounts(read, text)
 }
 
-/// Checks that all of a text is attached to functions, and that what is in it was counted.
+/// Checks that every part of a text is attached to functions and counted.
 fn accounts(read: &Fabric, text: &str) -> Result<(), TestCaseError> {
     let account = read.account.clone().unwrap_or_default();
     prop_assert!(account.is_complete(), "{:?}\n{}", account.set_aside, text);

@@ -14,7 +14,7 @@ const SET_BY_KERNEL: u16 = 0x1d;
 /// Translation Blocking: set for devices that are not trusted, and without ATS.
 const TRANSLATION_BLOCKING: u16 = 0x02;
 
-/// A control register of which some bits are known.
+/// A control register with some known bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PartialControl {
     /// Values of the known bits; zero elsewhere.

@@ -111,8 +111,8 @@ impl AcsParameter {
         ))
     }
 
-    /// Returns whether bits beside those that `disable_acs_redir` clears become the firmware's, as from
-    /// 6.11 on, or may do so; before, they stayed as the kernel sets them.
+    /// Returns whether bits other than those that `disable_acs_redir` clears become the firmware's,
+    /// as from 6.11 on, or may do so; before, they stayed as the kernel sets them.
     pub(super) fn takes_firmware_bits(kernel: &Kernel) -> bool {
         let Some(release) = kernel.release.as_deref() else { return true };
         let Some((line, patch)) = numbers(release) else { return true };

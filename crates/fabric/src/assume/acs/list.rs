@@ -55,7 +55,7 @@ pub(super) fn find(
     found
 }
 
-/// Returns the entry from which on the kernel reads no further, if there is one.
+/// Returns the entry that ends the kernel's reading, if there is one.
 pub(super) fn fault(parameter: AcsParameter, list: &str) -> Option<&str> {
     let mut rest = list;
     while !rest.is_empty() {

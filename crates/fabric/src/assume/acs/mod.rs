@@ -43,7 +43,7 @@ impl AcsParameter {
         }
     }
 
-    /// The value in an option of `pci=`, where the option is this one.
+    /// The value in an option of `pci=`, if the option is this one.
     fn value(self, option: &str) -> Option<&str> {
         option.strip_prefix(self.name())?.strip_prefix('=')
     }
@@ -66,7 +66,7 @@ struct RegisterChange {
 /// Effects of the parameters in force.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    /// Values in force after the change, and what became of them.
+    /// Values in force after the change, with their effects.
     values: Vec<(AcsParameter, String, SettingEffect)>,
 }
 

@@ -1,4 +1,5 @@
-//! Predictions beside a concrete kernel: one that knows the firmware's value and the capabilities.
+//! Predictions compared with a concrete kernel: one that knows the firmware's value and the
+//! capabilities.
 
 use std::path::Path;
 

@@ -145,8 +145,8 @@ fn entries(
     Ok(entries)
 }
 
-/// Vendor and device of a function, where they name several functions and an entry by them gives each of
-/// those the bits that it is to have, or has.
+/// Vendor and device of a function, if they name several functions and an entry by them gives each
+/// of those the bits that it is to have, or has.
 fn shared_identity(
     parameter: AcsParameter,
     fabric: &Fabric,

@@ -89,7 +89,7 @@ pub(super) fn read(archive: impl Read) -> Result<Snapshot, ArchiveError> {
 }
 
 impl NamesAhead {
-    /// Keeps what an entry says of the next one; `false` for an entry of its own.
+    /// Keeps names that an entry gives to the next one; `false` for an entry of its own.
     fn takes(&mut self, entry: &mut tar::Entry<'_, impl Read>) -> Result<bool, ArchiveError> {
         let path = entry.path().map_err(ArchiveError::of_tar)?.into_owned();
         match entry.header().entry_type() {

@@ -1,4 +1,4 @@
-//! The reasons why an archive cannot be used.
+//! Errors of archives that cannot be used, with advice.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -68,7 +68,7 @@ pub fn pack(content: &Snapshot) -> io::Result<Vec<u8>> {
 /// Reads a tree from an archive, compressed or not.
 ///
 /// # Errors
-/// When it is not an archive, holds what a tree does not, or grows beyond its bounds.
+/// When it is not an archive, holds entries that a tree cannot, or grows beyond its bounds.
 pub fn unpack(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     let mut archive = compression::plain(bytes)?.take(MOST_UNPACKED);
     let mut head = Vec::new();

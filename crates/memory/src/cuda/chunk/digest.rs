@@ -40,7 +40,7 @@ impl DigestKernel {
     /// Compiles the kernel for a GPU.
     ///
     /// # Errors
-    /// [`ChunkKernelError`] by what is missing.
+    /// [`ChunkKernelError`], by the missing part.
     pub fn compile(gpu: &Arc<Gpu>, nvrtc: &Nvrtc) -> Result<Self, ChunkKernelError> {
         let image = nvrtc.compile(Self::SOURCE, FILE, gpu.facts().compute);
         let image =

@@ -6,9 +6,10 @@
 //! extern "C" __global__ void NAME(unsigned char *chunk, unsigned long long bytes, unsigned long long offset)
 //! ```
 //!
-//! and runs once for each chunk: `chunk` is its first byte in memory of the GPU, `bytes` its length, and `offset` its
-//! place in what is copied. A launch has blocks of 256 threads, a thread for each 16 bytes and 65535 blocks at most,
-//! so that a kernel loops over the chunk with the stride of its grid:
+//! and runs once for each chunk: `chunk` is its first byte in memory of the GPU, `bytes` its
+//! length, and `offset` its place in the copy. A launch has blocks of 256 threads, a thread for
+//! each 16 bytes and 65535 blocks at most. A kernel therefore loops over the chunk with the stride
+//! of its grid:
 //!
 //! ```c
 //! unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
@@ -140,8 +141,8 @@ impl ChunkKernel {
 /// `CUDA_ERROR_NOT_FOUND`.
 const NOT_FOUND: i32 = 500;
 
-/// The source with a declaration of the kernel behind it, so that the compiler refuses other parameters: the driver
-/// would read as many arguments as the kernel has parameters.
+/// The source followed by a declaration of the kernel, to let the compiler refuse other parameters:
+/// the driver would read as many arguments as the kernel has parameters.
 fn with_declaration(source: &str, kernel: &str) -> String {
     // Two line ends: a backslash may take the first.
     format!(

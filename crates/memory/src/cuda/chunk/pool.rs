@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::cuda::stream::settles;
 use crate::cuda::{CudaError, KernelQueue};
 
-/// A queue with what belongs to it.
+/// A queue, with the place of its chunk's result.
 pub(super) struct QueueSlot<S> {
     pub(super) queue: KernelQueue,
     pub(super) result: S,
@@ -114,7 +114,7 @@ impl<S> QueuePool<S> {
 }
 
 impl<S> Drop for QueuePool<S> {
-    /// Waits for what is under way, and leaks the queues that do not end.
+    /// Waits for work under way, and leaks the queues that do not end.
     fn drop(&mut self) {
         if !self.settle() {
             self.stuck.drain(..).for_each(|slot| slot.queue.leak());

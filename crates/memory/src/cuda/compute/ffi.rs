@@ -1,4 +1,4 @@
-//! The calls that load and run code, each behind an owner of what the GPU works on.
+//! The calls that load and run code, each behind an owner of the memory and code in use.
 
 use std::any::Any;
 use std::ffi::{CStr, c_void};
@@ -76,7 +76,7 @@ unsafe impl Send for CudaKernel {}
 // SAFETY: as above.
 unsafe impl Sync for CudaKernel {}
 
-/// A queue of kernels and copies, done in the order in which they were asked for.
+/// A queue of kernels and copies, done in the order of their calls.
 pub struct KernelQueue {
     stream: CudaStream,
     /// The mark behind the last work; `None` unless the queue is closed.
@@ -293,7 +293,7 @@ impl KernelQueue {
         self.gpu().make_current()
     }
 
-    /// Returns whether no work is under way; marks the end first where nobody closed the queue.
+    /// Returns whether no work is under way; marks the end first if the queue was not closed.
     pub(in crate::cuda) fn is_settled(&mut self) -> Result<bool, CudaError> {
         if self.end.is_none() && !self.held.is_empty() {
             self.close()?;

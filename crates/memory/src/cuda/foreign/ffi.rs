@@ -1,4 +1,4 @@
-//! The calls on memory that somebody else allocated.
+//! The calls on memory that another library allocated.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -22,7 +22,7 @@ const RANGE_SIZE: c_int = 12;
 /// `CUDA_ERROR_INVALID_VALUE`: an address that the driver does not know.
 const INVALID_VALUE: i32 = 1;
 
-/// Memory on a GPU that somebody else allocated, and keeps as long as this has its owner.
+/// Memory on a GPU that another library allocated, kept as long as this has its owner.
 pub struct Foreign {
     gpu: Arc<Gpu>,
     address: u64,
@@ -60,7 +60,7 @@ impl Driver {
 }
 
 impl Cuda {
-    /// Memory that somebody else has on a GPU; `owner` keeps it.
+    /// Takes memory that another library has on a GPU; `owner` keeps it.
     ///
     /// The primary context of that GPU is retained.
     ///
@@ -95,7 +95,7 @@ impl Cuda {
 }
 
 impl Gpu {
-    /// Keeps the context that the calling thread has now, which is what the CUDA runtime calls its device.
+    /// Keeps the context that the calling thread has now: the CUDA runtime calls it its device.
     ///
     /// # Errors
     /// The driver's error.
@@ -123,7 +123,7 @@ impl Foreign {
         self.address
     }
 
-    /// Says what its owner may still do to it; [`OwnersWork::All`] until then.
+    /// States its owner's work on it that may not be over; [`OwnersWork::All`] until then.
     ///
     /// # Safety
     /// A stream of [`OwnersWork::Stream`] is one of the GPU's primary context, by the driver's handle, or 1 or 2, and is
@@ -133,13 +133,14 @@ impl Foreign {
         Self { work, ..self }
     }
 
-    /// What its owner may still do to it.
+    /// Its owner's work on it that may not be over.
     pub fn work(&self) -> OwnersWork {
         self.work
     }
 
-    /// Marks what its owner still does to it, for those who write it after that; nothing where there is nothing to wait
-    /// for. [`OwnersWork::All`] is waited for here, without a deadline: CUDA has none.
+    /// Marks the end of its owner's work so far, for those who write it after that; `None` if
+    /// nothing is left to wait for. [`OwnersWork::All`] is waited for here, without a deadline:
+    /// CUDA has none.
     ///
     /// # Errors
     /// The driver's error; an earlier failure shows here, too.

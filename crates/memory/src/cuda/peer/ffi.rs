@@ -29,7 +29,7 @@ impl Gpu {
     /// Takes the right to use memory of another GPU, all of it.
     ///
     /// # Errors
-    /// The driver's error: it has no such path, or somebody in this process has the right already.
+    /// The driver's error: it has no such path, or this process has the right already.
     pub fn access(self: &Arc<Self>, other: &Arc<Self>) -> Result<Arc<PeerAccess>, CudaError> {
         self.make_current()?;
         let enable = self.context.table().peer_enable;
@@ -40,7 +40,7 @@ impl Gpu {
 }
 
 impl PeerAccess {
-    /// Refuses what it does not permit: a GPU to use a memory.
+    /// Refuses memory or a GPU that this right does not cover.
     pub(in crate::cuda) fn check(&self, gpu: &Gpu, memory: &DeviceMemory) -> Result<(), CudaError> {
         if self.from.is_same(gpu) && self.to.is_same(memory.gpu()) {
             return Ok(());

@@ -43,7 +43,7 @@ unsafe impl Send for CudaStream {}
 // SAFETY: as above.
 unsafe impl Send for CudaEvent {}
 
-/// An event in a stream of somebody else: comes when what they asked of it so far is over.
+/// An event in another owner's stream: comes when the work asked of it so far is over.
 pub struct StreamMark {
     gpu: Arc<Gpu>,
     event: CudaEvent,
@@ -89,7 +89,7 @@ impl fmt::Debug for StreamMark {
     }
 }
 
-/// Choice of events with or without the time at which they came.
+/// Choice of events with or without their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cuda) enum Timing {
     /// `CU_EVENT_DEFAULT`.

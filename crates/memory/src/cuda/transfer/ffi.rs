@@ -1,4 +1,4 @@
-//! The calls that take memory, each behind an owner of what it takes.
+//! The calls that take memory, each behind an owner of that memory.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -56,8 +56,8 @@ impl DeviceMemory {
     /// Takes bytes from plain host memory or a mapped file, which the driver reads by the CPU; when this
     /// returns, all are there. There is no deadline: the caller needs one.
     ///
-    /// A mapped file that somebody cuts meanwhile ends the process (`SIGBUS`), as it ends any program that
-    /// reads its map.
+    /// A mapped file that is truncated meanwhile ends the process (`SIGBUS`), as it ends any
+    /// program that reads its map.
     ///
     /// # Errors
     /// [`CudaError::Range`] beyond an end, [`CudaError::NotPlain`] for other memory; else the
@@ -104,7 +104,7 @@ impl DeviceMemory {
         check("cuMemcpyDtoH", code)
     }
 
-    /// The address by which the driver, its kernels and cuFile know it.
+    /// Its address for the driver, its kernels and cuFile.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -215,7 +215,8 @@ impl Pinned {
         Region::kept(Arc::clone(self) as Arc<dyn MapKeeper>, self.length, RegionKind::Pinned)
     }
 
-    /// The bytes, where nobody else holds the memory: no ring, and no copy that is not known to be over.
+    /// The bytes; `None` while another holds the memory: a ring, or a copy that is not known to be
+    /// over.
     pub fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
         match Arc::get_mut(this)?.memory.as_mut()? {
             RegisteredMemory::Own(region) => region.host_bytes_mut(),
@@ -271,7 +272,7 @@ impl fmt::Debug for Pinned {
     }
 }
 
-/// A queue of copies by the copy engine, done in the order in which they were asked for.
+/// A queue of copies by the copy engine, done in the order of their calls.
 pub struct CopyQueue {
     stream: CudaStream,
     in_flight: VecDeque<PendingCopy>,
@@ -308,8 +309,8 @@ impl CopyQueue {
         self.keep(asked, event, copy.tag, (Arc::clone(copy.pinned), memory))
     }
 
-    /// Begins a copy to memory of the GPU, whosever it is; both ends are held until [`CopyQueue::finished`] has named
-    /// the tag.
+    /// Begins a copy to memory of the GPU, whoever owns it; both ends are held until
+    /// [`CopyQueue::finished`] has named the tag.
     ///
     /// # Errors
     /// [`CudaError::Range`] beyond an end; else the driver's error.
@@ -330,7 +331,7 @@ impl CopyQueue {
         self.keep(asked, event, tag, (Arc::clone(pinned), memory.clone()))
     }
 
-    /// Lets what is begun from here on wait for a mark in another stream.
+    /// Lets copies begun from here on wait for a mark in another stream.
     ///
     /// # Errors
     /// The driver's error.
@@ -338,7 +339,7 @@ impl CopyQueue {
         self.stream.wait_for(mark)
     }
 
-    /// Keeps what a copy that was asked for needs until its event has come.
+    /// Keeps both ends of a copy until its event has come.
     fn keep(
         &mut self,
         asked: Result<(), CudaError>,
@@ -359,7 +360,7 @@ impl CopyQueue {
         Ok(())
     }
 
-    /// The tag of the oldest copy where it is over; `None` where none is.
+    /// The tag of the oldest copy, once it is over; `None` otherwise.
     ///
     /// # Errors
     /// The copy's error; the copy and all that it holds then count as in use for ever.

@@ -58,7 +58,7 @@ impl Copy<'_> {
 pub enum GpuTarget {
     /// Our own.
     Own(Arc<DeviceMemory>),
-    /// Somebody else's.
+    /// That of another library.
     Foreign(Arc<Foreign>),
 }
 

@@ -59,7 +59,8 @@ const LEVEL: c_int = 3;
 
 type Call = unsafe extern "C" fn() -> CuFileStatus;
 
-/// The functions. Those with pointers are called by [`super::super::ffi`], beside what they point to.
+/// The functions. Those with pointers are called by [`super::super::ffi`], which owns the memory
+/// behind them.
 pub(in crate::cufile) struct CuFileFunctions {
     open: Call,
     close: Call,

@@ -1,8 +1,9 @@
 //! The C interface for kernels of `libxrt_coreutil.so.2`, and owners of its results.
 //!
 //! Signatures are those of `xrt/xrt_kernel.h`, `xrt/xrt_device.h` and `xrt/xrt_bo.h`, the same from XRT 2.13 to 2.25.
-//! There is no call to end a run: the C interface has none (`xrt::run::abort` is C++ only). XRT ends the process where a
-//! run is closed that is still at work, so that a [`KernelRun`] without a known end is never closed.
+//! There is no call to end a run: the C interface has none (`xrt::run::abort` is C++ only). XRT
+//! ends the process if a run is closed that is still at work, so a [`KernelRun`] without a known
+//! end is never closed.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
@@ -249,7 +250,7 @@ impl KernelRun {
         Ok(())
     }
 
-    /// `enum ert_cmd_state` of what was started.
+    /// `enum ert_cmd_state` of the run.
     pub(super) fn state(&self) -> u32 {
         // SAFETY: the run is open.
         unsafe { (self.kernel.table.run_state)(self.handle.as_ptr()) }

@@ -105,7 +105,8 @@ impl Card {
     /// or `NAME:{INSTANCE,...}`.
     ///
     /// # Errors
-    /// [`XrtRefusal::Function`] for a library without kernels, [`XrtRefusal::Kernel`] by what does not hold.
+    /// [`XrtRefusal::Function`] for a library without kernels, [`XrtRefusal::Kernel`] by the failed
+    /// condition.
     pub fn kernel(&self, name: &str) -> Result<CardKernel, XrtRefusal> {
         CardKernel::open(&self.device, name)
     }

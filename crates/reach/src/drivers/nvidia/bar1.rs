@@ -1,4 +1,4 @@
-//! The window (BAR1) through which peers reach memory of an NVIDIA GPU.
+//! The window (BAR1) that peers use to reach memory of an NVIDIA GPU.
 //!
 //! Two GPUs reach each other over PCIe by mailboxes, or by a static BAR1. The driver takes BAR1 where
 //! `RMPcieP2PType` asks for it, both windows are static, and reads pass the processor
@@ -25,7 +25,7 @@ const BY_DEFAULT: [&str; 7] = ["GB202", "GB203", "GB205", "GB206", "GB207", "GB2
 /// Further chips with BAR1 for peers where the key is 1.
 const BY_KEY: [&str; 6] = ["GH100", "GB100", "GB102", "GB10B", "GB110", "GB112"];
 
-/// Model number of Sapphire Rapids, the one of Intel's through which the driver reads by BAR1.
+/// Model number of Sapphire Rapids, the only Intel processor that the driver lets BAR1 reads pass.
 const SAPPHIRE_RAPIDS: u32 = 143;
 /// First family of AMD's Zen.
 const ZEN: u32 = 0x17;
@@ -98,7 +98,7 @@ fn without_key(ends: &DriverEnds<'_>) -> String {
     }
 }
 
-/// A fact for which the driver takes no BAR1.
+/// A fact that keeps the driver from BAR1.
 enum Obstacle {
     Known(String),
     Open(String),

@@ -85,9 +85,9 @@ pub fn multipath_refuses(fabric: &Fabric) -> bool {
         && kernel.version().is_some_and(|version| version < MULTIPATH_SINCE)
 }
 
-/// Returns the options of module `nvidia` without which the driver of a GPU will not register its memory
-/// with the kernel: `NVreg_RegistryDwords="..."`, with the keys that are set now; `None` where the keys
-/// are not what is missing.
+/// Returns the options of module `nvidia` that the driver of a GPU needs to register its memory
+/// with the kernel: `NVreg_RegistryDwords="..."`, with the keys that are set now; `None` where no
+/// key is missing, or keys are not enough.
 pub fn missing_registry_keys(
     fabric: &Fabric,
     gpu: FunctionId,
@@ -152,7 +152,7 @@ fn registration(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     }
 }
 
-/// The setting by which the driver will not register BAR1 even when a program opens the GPU.
+/// The setting that keeps the driver from registering BAR1 even when a program opens the GPU.
 fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
     let driver = ends.fabric.nvidia.as_ref()?;
     let is_automatic = driver.major_version().is_some_and(|major| major >= AUTOMATIC_BAR1);
@@ -227,7 +227,7 @@ fn served_by_nvidia_fs(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     (DriverAnswer::Conditional, reason.to_owned())
 }
 
-/// Returns the reason why nvidia-fs serves no NVMe drive of a machine, and what changes that.
+/// Returns the reason why nvidia-fs serves no NVMe drive of a machine, with the fix.
 pub fn nvidia_fs_refusal(fabric: &Fabric) -> Option<String> {
     let kernel = &fabric.kernel;
     if kernel.has_module("nvidia_fs") == Some(false) {
@@ -240,8 +240,8 @@ pub fn nvidia_fs_refusal(fabric: &Fabric) -> Option<String> {
     })
 }
 
-/// Returns the question whether nvidia-fs serves NVMe drives, with the command that answers it; `None` where
-/// that is known.
+/// Returns the question whether nvidia-fs serves NVMe drives, with the command that answers it;
+/// `None` where that is known.
 pub fn nvidia_fs_question(fabric: &Fabric) -> Option<String> {
     (nvidia_fs_refusal(fabric).is_none() && fabric.kernel.nvidia_fs_nvme.is_none()).then(|| {
         "nothing here shows whether nvme is registered with nvidia_fs: `gdscheck -p` does, or `cat \
@@ -250,7 +250,7 @@ pub fn nvidia_fs_question(fabric: &Fabric) -> Option<String> {
     })
 }
 
-/// Returns the reason why cuFile finds no drive of a machine, and what changes that.
+/// Returns the reason why cuFile finds no drive of a machine, with the fix.
 ///
 /// Without the database `cuFileHandleRegister` answers 5027 for every file, with compatibility mode, too (cuFile
 /// 1.15.1 in a container).

@@ -1,4 +1,4 @@
-//! Small machines, one fact each, and what the drivers' rules say of them.
+//! Small machines, one fact each, and the drivers' rules for them.
 
 mod amdgpu;
 mod gpus;
@@ -60,7 +60,7 @@ pub(super) fn answers(fabric: &Fabric) -> Vec<(String, DriverAnswer)> {
     rules_of(fabric).into_iter().map(|rule| (rule.driver, rule.answer)).collect()
 }
 
-/// The only rule, and what its reason must say.
+/// The only rule, with this answer and these words in its reason.
 #[track_caller]
 pub(super) fn only(fabric: &Fabric, answer: DriverAnswer, words: &str) -> DriverRule {
     let mut found = rules_of(fabric);

@@ -12,7 +12,7 @@ const OPEN: &str = "[nvidia]\nopen = true\nversion = '570.133.20'";
 const CLOSED: &str = "[nvidia]\nopen = false\nversion = '570.133.20'";
 const BOTH_KEYS: &str = "RMForceStaticBar1=1;RmForceDisableIomapWC=1;";
 
-/// A machine of which all is known that NVIDIA's driver asks for.
+/// A machine with every fact that NVIDIA's driver asks for.
 fn known(nvidia: &str) -> String {
     format!("iommu = 'off'\n[kernel]\nrelease = '6.8.0'\n{nvidia}")
 }

@@ -42,7 +42,7 @@ fn import_without_notices_lies_in_host_memory() {
     only(&gpus("", B580, B580), DriverAnswer::Conditional, "kernel or option is unknown");
 }
 
-/// Two B70 below one switch of ports `1000:c012`, the IOMMU of which is `iommu`.
+/// Two B70 below one switch of ports `1000:c012`; `iommu` sets the machine's IOMMU.
 fn below_pex(iommu: &str) -> Fabric {
     let port = |name: &str, kind: &str, under: &str| {
         device(name, under, kind, "vendor = '0x1000';device = '0xc012'")

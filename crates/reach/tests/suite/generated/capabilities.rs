@@ -1,6 +1,7 @@
 //! Capabilities of configuration spaces: the two lists, and the content of each capability.
 //!
-//! Content that bears on nothing is random, with the fields that lengths depend on set to what fits.
+//! Content that bears on nothing is random, except fields that lengths depend on: those hold
+//! fitting values.
 
 use super::registers::{Express, Resizable, VirtualFunctionRegisters};
 
@@ -138,8 +139,8 @@ impl Capabilities {
         self.standard.iter().any(|one| STANDARD[one.kind].1 == 0x03)
     }
 
-    /// Writes both lists into a configuration space: what does not fit is left out. A function that is not PCIe
-    /// has no second one.
+    /// Writes both lists into a configuration space and leaves out those without room. A function
+    /// that is not PCIe has no second one.
     pub(super) fn write(&self, space: &mut [u8], facts: &CapabilityFacts<'_>) {
         let express = facts.express.map(|one| Listed { id: 0x10, bytes: one.bytes() });
         let fillers = self.standard.iter().map(|one| one.standard());

@@ -16,8 +16,8 @@ pub(crate) struct Lspci {
     pub(crate) version: String,
 }
 
-/// The one in the path, and those that `tools/fetch-lspci` put into the cache; none, with a skip, where there is
-/// none.
+/// The one in the path, and those that `tools/fetch-lspci` put into the cache; empty, with a skip,
+/// if there are none.
 pub(crate) fn programs() -> &'static [Lspci] {
     static PROGRAMS: OnceLock<Vec<Lspci>> = OnceLock::new();
     let found = PROGRAMS.get_or_init(|| {
@@ -62,7 +62,7 @@ impl Lspci {
         (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
     }
 
-    /// Takes from a machine what this version does not print. Those that are not named here print it.
+    /// Removes facts that this version does not print. Every version prints the others.
     pub(crate) fn forget(&self, fabric: &mut Fabric) {
         let number = self.number();
         let fastest = match number {

@@ -1,4 +1,4 @@
-//! The driver's own answers in the text of `nvidia-smi topo -p2p`, and what explains them.
+//! The driver's own answers in the text of `nvidia-smi topo -p2p`, and their explanations.
 
 use peerlane_fabric::{Acs, Fabric, Function, FunctionId, PeerAccess, PeerCapability, gpu, names};
 
@@ -10,7 +10,7 @@ use crate::drivers::{DriverAnswer, GpuLinkState, emulated_chipset, gpu_link};
 const DENIED: &str = "NVIDIA/nccl #2335; nvidia-smi documentation, topo -p2p";
 const ANSWERS: &str = "NVIDIA, nvidia-smi documentation, topo -p2p; nvmlDeviceGetP2PStatus";
 
-/// The driver's own answer, where the text shows it.
+/// The driver's own answer, if the text shows it.
 pub(super) fn stated(ends: &DriverEnds<'_>) -> Verdict {
     use PeerCapability::{Pcie, Read, Unstated, Write};
     let gpus = (ends.initiator, ends.provider);
@@ -61,8 +61,8 @@ fn consent(ends: &DriverEnds<'_>, command: &str) -> (DriverAnswer, String, &'sta
     (answer, reason, if is_unlocked { DENIED } else { ANSWERS })
 }
 
-/// The fact for which data may not arrive although the driver says yes: the first collective of NCCL was seen to
-/// hang with redirecting root ports (NVIDIA/nccl #1999 and #2079).
+/// The fact that may keep data from arriving although the driver says yes: the first collective of
+/// NCCL was seen to hang with redirecting root ports (NVIDIA/nccl #1999 and #2079).
 fn risk(ends: &DriverEnds<'_>) -> Option<String> {
     if ends.is_translated() {
         return Some("the IOMMU translates, and data may be lost: boot with iommu=pt".to_owned());
@@ -128,7 +128,7 @@ fn chipset(ends: &DriverEnds<'_>) -> String {
     }
 }
 
-/// Numbers of the function at 00:00.0, by which the firmware knows a chipset.
+/// Numbers of the function at 00:00.0, which identifies a chipset to the firmware.
 pub(super) fn host_bridge(fabric: &Fabric) -> Option<String> {
     let is_first = |id: &FunctionId| {
         let address = fabric.function(*id).address;

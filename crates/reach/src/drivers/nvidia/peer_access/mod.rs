@@ -1,4 +1,4 @@
-//! Peer access between two GPUs, in the order in which the driver looks (`p2pGetCapsStatus`,
+//! Peer access between two GPUs, in the driver's order of checks (`p2pGetCapsStatus`,
 //! `_kp2pCapsGetStatusOverPcie`).
 
 mod answers;
@@ -198,7 +198,7 @@ fn by_firmware(ends: &DriverEnds<'_>) -> (DriverAnswer, String, &'static str) {
     (DriverAnswer::Conditional, reason, source)
 }
 
-/// The fact by which the firmware decides, and its source.
+/// The fact that decides for the firmware, and its source.
 fn place(ends: &DriverEnds<'_>, switch: CommonSwitch<'_>) -> (String, &'static str) {
     if ends.both().iter().all(|end| gpu::has_c2c(end)) {
         let place = "both are on superchips, where the driver tries C2C, then NVLink, then PCIe";

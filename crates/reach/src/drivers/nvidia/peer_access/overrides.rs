@@ -12,8 +12,8 @@ const FORCED: &str =
 const CLIQUES: &str = "open-gpu-kernel-modules 595.45.04, hypervisor.c, hypervisorPcieP2pDetection; \
                        NVIDIA/nccl #2335";
 
-/// Registry key with two bits each for reads and writes over PCIe: 0 off, 1 on; any other value leaves
-/// what was there before, which is "not supported" (`NV_REG_STR_CL_FORCE_P2P`).
+/// Registry key with two bits each for reads and writes over PCIe: 0 off, 1 on; any other value
+/// keeps the default, "not supported" (`NV_REG_STR_CL_FORCE_P2P`).
 pub(super) const FORCE: &str = "ForceP2P";
 const ON: u32 = 1;
 

@@ -1,7 +1,7 @@
 //! Drivers that were patched to give GeForce cards peer access over PCIe: tinygrad's and aikitoria's.
 //!
-//! They leave no name in `/proc/driver/nvidia`. What shows them is a yes of the driver for cards that the
-//! stock one refuses, and registry keys that only they need.
+//! They leave no name in `/proc/driver/nvidia`. Two signs show them: a yes of the driver for cards
+//! that the stock one refuses, and registry keys that only they need.
 
 use super::{Verdict, is_kept_geforce};
 use crate::drivers::DriverAnswer;
@@ -12,7 +12,7 @@ use crate::drivers::nvidia::{bar1, listed};
 const PATCHED: &str = "noonghunna/club-3090 #873 and #875; tinygrad/open-gpu-kernel-modules #13 and #18; \
                        aikitoria/open-gpu-kernel-modules #14 and #25";
 
-/// Registry keys with which such drivers were seen to work.
+/// Registry keys that were set where such drivers worked.
 const KEYS: [(&str, u32); 2] = [("RMForceStaticBar1", 1), ("PeerMappingOverride", 1)];
 
 /// The verdict where the driver was patched, by its keys.
@@ -50,7 +50,7 @@ pub(super) fn granted(ends: &DriverEnds<'_>) -> (DriverAnswer, String, &'static 
     (DriverAnswer::Conditional, reason, PATCHED)
 }
 
-/// The fact for which a patched driver does not work.
+/// The fact that defeats a patched driver.
 fn obstacle(ends: &DriverEnds<'_>) -> Option<String> {
     if let Some(small) = bar1::small_window(ends) {
         return Some(format!("{small}, and it has to show all of the memory"));
