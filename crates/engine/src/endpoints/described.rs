@@ -77,7 +77,7 @@ fn space_called<'a>(
     }
 }
 
-/// The limits that are given, or else what a translating IOMMU leaves of a request.
+/// The limits that are given, or else those of a translating IOMMU.
 fn limits(fabric: &Fabric, namespace: &Namespace) -> QueueLimits {
     let mut limits = namespace.limits;
     if fabric.iommu == IommuMode::Translating && limits.max_request.is_none() {

@@ -57,7 +57,7 @@ impl EndError {
     }
 }
 
-/// Looks at what is typed for an end of a copy.
+/// Looks at an end of a copy, as typed.
 ///
 /// # Errors
 /// [`EndError::Notation`] and [`EndError::Endpoint`].

@@ -33,7 +33,7 @@ const WITHOUT_DIRECT: &[&str] =
 /// File systems whose files the kernel makes while they are read; sizes are zero, or a page.
 const MADE_BY_KERNEL: &[&str] =
     &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
-/// Further file systems of the kernel's own, where a new file is not one to keep.
+/// Further file systems of the kernel's own: a new file there would not last.
 const OF_THE_KERNEL: &[&str] = &[
     "devpts",
     "mqueue",

@@ -1,9 +1,9 @@
-//! The two ends of a copy: what payload comes from and goes to.
+//! The two ends of a copy: its source and its target.
 //!
-//! [`Notation`] is what a person types; `inspect` looks at it and says what it is, how requests to
-//! it may look, and why peer-to-peer requests cannot work on it. Nothing here is opened for writing
-//! and nothing is made. On a machine that is only described an endpoint is a drive of the
-//! description.
+//! [`Notation`] parses a typed end. `inspect` looks at that end and returns its kind, the limits of
+//! its requests, and the reasons why peer-to-peer requests cannot work on it. Nothing is opened for
+//! writing, and nothing is created. On a machine that is only described an endpoint is a drive of
+//! the description.
 
 pub(crate) mod cards;
 pub mod connection;
@@ -64,7 +64,7 @@ pub struct Endpoint {
     pub facts: EndpointFacts,
     /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
     pub initiator: Option<FunctionId>,
-    /// Further controllers that serve its payload, where it is spread over several drives.
+    /// Further controllers that serve its payload, if it is spread over several drives.
     pub(crate) further: Vec<FunctionId>,
     /// Its state on this machine; `None` on a described one.
     pub(crate) live: Option<Live>,
@@ -88,8 +88,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// The node that shows the same bytes to everybody else, and by which they are guarded: the block
-    /// device of a passthrough node, else the path itself.
+    /// The node that guards check and other programs open for the same bytes: the block device of a
+    /// passthrough node, else the path itself.
     pub(crate) fn guarded_path(&self) -> &Path {
         self.passthrough.as_ref().map_or(&self.path, |passthrough| &passthrough.block)
     }

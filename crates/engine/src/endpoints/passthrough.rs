@@ -24,12 +24,12 @@ use crate::io::system::System;
 pub(crate) struct Passthrough {
     /// The block device of the same namespace.
     pub(crate) block: PathBuf,
-    /// Facts from which commands are made.
+    /// Facts that commands are made from.
     pub(crate) namespace: PassthroughNamespace,
 }
 
-/// Taken for the largest request of a drive that does not say: what a translating IOMMU leaves
-/// (Linux 7.2 `drivers/iommu/dma-iommu.c`), which is less than any drive that is met with takes.
+/// Assumed largest request of a drive that does not say: the limit of a translating IOMMU (Linux
+/// 7.2 `drivers/iommu/dma-iommu.c`), which is below that of any drive met with.
 const REQUEST_UNKNOWN: Bytes = Bytes::kib(128);
 
 /// Looks at the character device `number` at `path`; `None` where it is no passthrough node.

@@ -7,7 +7,7 @@ use super::exchange::refused;
 use super::world::{SimTarget, World};
 use super::{FaultKind, check};
 
-/// Changes an option, if that is what goes wrong.
+/// Changes an option, if that is the fault of this run.
 pub(super) fn change_options(world: &mut World) -> Result<(), String> {
     if world.kind != FaultKind::OptionsChanged {
         return Ok(());

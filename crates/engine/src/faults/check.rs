@@ -110,7 +110,7 @@ fn the_journal_is_whole(case: &TargetCase<'_>) -> Check {
     }
 }
 
-/// Memory of a device goes back without payload in it, or somebody is told.
+/// Memory of a device goes back without payload in it, or with a warning.
 fn the_memory_is_clear(run: &RunCase<'_>) -> Check {
     let RunCase { world, verdicts, seen, .. } = run;
     let records = || verdicts.iter().filter_map(|verdict| verdict.record.as_ref());

@@ -155,7 +155,7 @@ impl Disk {
         text.stable.as_deref().filter(|stable| *stable == text.bytes)
     }
 
-    /// Loses what is not flushed, in part. Returns the names that are left.
+    /// Loses unflushed changes, in part. Returns the names that are left.
     pub(super) fn lose_power(&mut self, random: &mut Random) -> &BTreeMap<OsString, u64> {
         let directories: BTreeSet<_> =
             self.changes.iter().filter_map(|one| Some(one.directory()?.to_owned())).collect();

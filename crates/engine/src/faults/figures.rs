@@ -1,4 +1,4 @@
-//! What the simulation counts of a copy by itself, byte by byte, from requests that ended.
+//! The simulation's own counts of a copy, byte by byte, from requests that ended.
 
 use std::ops::Range;
 

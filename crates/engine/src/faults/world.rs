@@ -46,11 +46,11 @@ pub(super) struct World {
     pub(super) targets: Vec<SimTarget>,
     /// Stages that are asked for.
     pub(super) stages: Vec<String>,
-    /// Ranges that sets of the copy may hold, where that is not the usual number.
+    /// Ranges that sets of the copy may hold, if that is not the usual number.
     pub(super) ranges_max: Option<usize>,
     /// Tokens of drives, by number, version of the source and size.
     tokens: BTreeMap<(usize, i64, usize), Rc<File>>,
-    /// Number of the target that has a fault of its own, where that is what is wrong.
+    /// Number of the target with a fault of its own, for kinds of faults that have one.
     pub(super) broken: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct World {
 pub(super) struct SimTarget {
     pub(super) shape: TargetShape,
     pub(super) content: SimFile,
-    /// Its content before the copy, where it is a drive.
+    /// Its content before the copy, if it is a drive.
     pub(super) before: Vec<u8>,
     /// Another one is another drive behind its name.
     pub(super) version: i64,
@@ -131,7 +131,7 @@ impl SimTarget {
         content.bytes
     }
 
-    /// What the journal claims.
+    /// Ranges that the journal claims.
     pub(super) fn claims(&self) -> RangeSet {
         let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
         journal.map_or_else(RangeSet::new, |journal| journal.done)
@@ -333,7 +333,8 @@ impl World {
         index(target.shape.offset)..index(target.shape.offset + self.shape.length)
     }
 
-    /// A sector of the copy's range at one end; one of three is in the last block, where most is special.
+    /// A sector of the copy's range at one end; one of three is in the last block, which has most
+    /// special cases.
     fn sector(&mut self, start: u64) -> u64 {
         let CopySizes { block, length, .. } = self.shape;
         match self.random.below(3) {
@@ -403,7 +404,7 @@ impl World {
         }
     }
 
-    /// Somebody replaces cables, drives and sectors.
+    /// Replaces cables, drives and sectors.
     pub(super) fn repair(&mut self) {
         let size = Bytes(self.full_source.len() as u64);
         for target in &mut self.targets {

@@ -119,7 +119,7 @@ pub enum Cause {
     /// `EFAULT` peer to peer: the memory is gone, since its function was removed or its driver unbound.
     #[error("the memory is gone: its device was removed or its driver unbound (EFAULT)")]
     ProviderGone,
-    /// `EINVAL` through host memory: offset, length or address is not a multiple of what the file needs.
+    /// `EINVAL` through host memory: offset, length or address does not have the file's alignment.
     #[error("the request does not fit the file's blocks (EINVAL)")]
     NotAligned,
     /// `ENODATA`: the drive reports a medium error, or gave a command up after its time.
@@ -154,7 +154,7 @@ pub enum Cause {
     NoProgress {
         /// Tries.
         tries: u32,
-        /// The last answer, where it was an error.
+        /// The last answer, if it was an error.
         errno: Option<Errno>,
     },
     /// The kernel says that it moved more than requested.

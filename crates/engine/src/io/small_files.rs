@@ -98,7 +98,7 @@ pub(crate) trait SmallFiles: AsSmallFiles + fmt::Debug {
         rustix::fs::fsync(file)
     }
 
-    /// Gives a file another name, over what has it.
+    /// Renames a file, over any file of the new name.
     ///
     /// # Errors
     /// The system's answer.

@@ -1,9 +1,9 @@
-//! Sectors that say who wrote them: what benchmarks and proofs put on a drive.
+//! Sectors that say who wrote them, for benchmarks and proofs.
 //!
-//! Each sector of 512 bytes begins with a mark and two numbers, from which all the rest of it follows. So a
-//! sector is recognised wherever it lies and however it came there, and a sector that somebody else changed
-//! in a single byte is not. The rest is random: a drive that compresses gains no more than the header.
-//! A stamped sector holds nothing that a person may miss.
+//! Each sector of 512 bytes begins with a mark and two numbers, and all the rest follows from
+//! those. So a sector is recognised wherever it lies and however it came there, and a sector with a
+//! single changed byte is not. The rest is random: a drive that compresses gains no more than the
+//! header. A stamped sector holds nothing that a person may miss.
 
 use crate::io::random::Random;
 

@@ -1,7 +1,7 @@
 //! Users of a block device, from sysfs and procfs below a root.
 //!
-//! Everything is read below the root that was given, so that a made-up tree serves as well as this
-//! machine. What is not there or cannot be read counts as absent: the exclusive open at the start of
+//! Everything is read below the given root, so a made-up tree serves as well as this machine. A
+//! file that is not there or cannot be read counts as absent: the exclusive open at the start of
 //! a copy is the kernel's own answer, this is the one with names in it.
 
 mod siblings;
@@ -17,7 +17,7 @@ use peerlane_nvmet::NvmeTarget;
 /// sysfs counts in these, whatever the device's block size.
 const SECTOR: u64 = 512;
 
-/// A place from which `sys/` and `proc/` are read.
+/// The folder with `sys/` and `proc/`.
 #[derive(Debug, Clone)]
 pub(crate) struct System {
     root: PathBuf,
@@ -89,12 +89,12 @@ impl System {
         self.names(&format!("sys/class/block/{name}/holders"))
     }
 
-    /// `name`, what it is stacked on, and so on to the bottom.
+    /// `name`, the devices below it, and so on to the bottom.
     pub(crate) fn down(&self, name: &str) -> BTreeSet<String> {
         self.closure(name, |name| self.lower(name))
     }
 
-    /// `name`, what is stacked on it, and so on to the top.
+    /// `name`, the devices stacked on it, and so on to the top.
     pub(crate) fn up(&self, name: &str) -> BTreeSet<String> {
         self.closure(name, |name| self.holders(name))
     }
@@ -110,7 +110,7 @@ impl System {
         own.into_iter().chain(shared).collect()
     }
 
-    /// The disk that a partition is part of; `None` for what is no partition.
+    /// The disk that a partition is part of; `None` for other devices.
     pub(crate) fn disk_of(&self, name: &str) -> Option<String> {
         let link = self.root.join("sys/class/block").join(name);
         link.join("partition").exists().then_some(())?;

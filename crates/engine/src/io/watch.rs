@@ -22,7 +22,7 @@ pub trait Watch {
         let _ = phase;
     }
 
-    /// Called when a phase that moves or compares bytes begins, with what is done already.
+    /// Called when a phase that moves or compares bytes begins, with the bytes done already.
     fn begin(&mut self, done: Bytes, total: Bytes) {
         let _ = (done, total);
     }
@@ -47,7 +47,7 @@ pub trait Watch {
         let _ = text;
     }
 
-    /// Asked between completions; true drains what is in flight and ends the copy as interrupted.
+    /// Asked between completions; true drains requests in flight and ends the copy as interrupted.
     fn stop_requested(&self) -> bool {
         false
     }

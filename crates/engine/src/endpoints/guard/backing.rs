@@ -92,7 +92,8 @@ pub(super) fn loops_in_use(system: &System) -> Vec<LoopInUse> {
 /// Loop devices on loop devices that are followed; the kernel allows no circle.
 const DEPTH: usize = 16;
 
-/// Follows `disk` to what it shows, with where in that byte `start` of it lies.
+/// Follows `disk` through loop devices to the owner of its bytes. Returns the owner, and the offset
+/// there of byte `start`.
 fn through(system: &System, disk: &str, mut start: u64) -> (ByteOwner, u64) {
     let mut name = disk.to_owned();
     for _ in 0..DEPTH {

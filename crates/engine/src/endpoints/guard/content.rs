@@ -30,7 +30,7 @@ pub(super) struct ContentLook<'a> {
 pub(super) enum Usage {
     /// A copy: whatever is not blank stands against it.
     Copy,
-    /// A benchmark: what an earlier one wrote does not.
+    /// A benchmark: stamped sectors of an earlier one do not.
     Benchmark,
 }
 
@@ -160,7 +160,7 @@ fn unreadable(path: &str, error: &SurveyError) -> Refusal {
     refuse_unless_forced(reason, "`--force` does not look".to_owned())
 }
 
-/// Says how to overwrite a device all the same, to see what it carries, and to blank it first.
+/// Says how to overwrite a device all the same, to list its content, and to blank it first.
 fn how_to_blank(node: &Path, device: Option<&BlockDevice>) -> String {
     let node = node.display();
     // A namespace of NVMe; no partition of one can be formatted.

@@ -1,4 +1,4 @@
-//! What an overwrite would destroy, for the confirmation prompt.
+//! Content that an overwrite would destroy, for the confirmation prompt.
 //!
 //! Only looks. Whether the target may be written at all is for the other guards to say. The caller
 //! compares with a second summary after the answer, since a person may take any time to give it.
@@ -86,8 +86,9 @@ pub struct JournalPlace<'a> {
     pub environment: &'a StateEnvironment,
 }
 
-/// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
-/// block device of its namespace. `written` is the range of a device that is to be written.
+/// Looks at the content of the file or device at `path` on this machine. For a passthrough node,
+/// looks at the block device of its namespace. `written` is the range of a device that is to be
+/// written.
 ///
 /// # Errors
 /// When it is not there, is none of them, or does not tell about itself.

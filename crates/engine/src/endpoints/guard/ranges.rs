@@ -11,8 +11,8 @@ use super::{GuardSubject, refuse};
 use crate::endpoints::{Endpoint, PathNode};
 use crate::io::journal::is_partial_of;
 
-/// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
-/// end, which [`check`] refuses.
+/// Bytes to copy: the length asked for, else all from the offset; zero when the offset is beyond
+/// the end, which [`check`] refuses.
 pub(crate) fn length_of(asked: &Asked, source: &EndpointFacts) -> Bytes {
     asked.length.unwrap_or(Bytes(source.size.0.saturating_sub(asked.offset.0)))
 }

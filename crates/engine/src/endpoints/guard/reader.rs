@@ -25,7 +25,7 @@ const DEPTH: usize = 64;
 pub(crate) struct EndReader<'a> {
     session: Session<'a>,
     file: FileId,
-    /// Memory for what is read at a time, and its size.
+    /// Memory for one read, and its size.
     region: Option<(RegionId, u64)>,
     block: u64,
     clock: &'a dyn Clock,

@@ -111,8 +111,8 @@ impl GpuLane<'_> {
         })
     }
 
-    /// Takes memory of the GPU and attaches it. The window of a GPU may be smaller than its memory, so that cuFile may
-    /// refuse what CUDA allocated.
+    /// Takes memory of the GPU and attaches it. The window of a GPU may be smaller than its memory,
+    /// so cuFile may refuse memory that CUDA allocated.
     ///
     /// # Errors
     /// [`LaneError::Gpu`] without memory, [`LaneError::CuFile`] where it is not registered.

@@ -1,8 +1,8 @@
 //! The machine that a copy runs on, passed in: rings, memory of devices, ends, small files.
 //!
 //! [`Host`] is the one that this program runs on; tests pass one whose drives, memory and loss of power are simulated.
-//! The clock and the seed are passed in beside it. What only looks (plan, guards) is outside: it ends before a copy
-//! begins.
+//! The clock and the seed are passed in separately. Plan and guards only look and end before a copy
+//! begins, so they do not use it.
 
 mod host;
 

@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::{Density, Extent, Grid, data_ranges, magic_of};
 
-/// File systems on which direct reads of data take all of it from the one block device, and those of
-/// holes none: ext2 to ext4, XFS. Others compress data or keep them in several places.
+/// File systems whose direct reads take all data from the one block device, and nothing for holes:
+/// ext2 to ext4, XFS. Others compress data or keep them in several places.
 pub(super) const READ_AS_THEY_ARE: [u64; 2] = [0xef53, 0x5846_5342];
 
 /// Bytes that direct reads of a range ask of a block device, and those that they do not.

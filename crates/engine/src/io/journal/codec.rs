@@ -32,7 +32,7 @@ struct Read<'a> {
     journal: &'a RawValue,
 }
 
-/// The part that tells what the rest is; the rest may be of another version.
+/// The part that tells the format of the rest, which may be of another version.
 #[derive(Deserialize)]
 struct JournalHeader {
     schema: String,

@@ -23,7 +23,7 @@ pub(super) const ANSWER: usize = 4096;
 const IDENTIFY: u8 = 0x06;
 
 impl PassthroughNamespace {
-    /// Compares with what the open node says of itself; `size` is in bytes. A drive that may not be
+    /// Compares with the open node's own facts; `size` is in bytes. A drive that may not be
     /// asked, since that took `CAP_SYS_ADMIN` before Linux 6.2, is taken at sysfs's word.
     ///
     /// # Errors

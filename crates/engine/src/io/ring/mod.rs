@@ -1,7 +1,7 @@
 //! A queue of reads and writes between files and regions of memory.
 //!
 //! [`Ring`] is the seam under the engine: the io_uring of the running kernel is one implementation,
-//! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
+//! a seeded simulation another. A ring owns the files and regions given to it, so neither can go
 //! away while the kernel works on them.
 
 mod any;
@@ -160,7 +160,7 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
-    /// A command that nobody splits is longer than the drive takes.
+    /// A command that is not split is longer than the drive takes.
     #[error(
         "cannot queue a command of {length} bytes: the drive takes {most}, and nothing splits it"
     )]
@@ -200,7 +200,7 @@ pub trait Ring {
     /// [`PushError`]; nothing was queued.
     fn push(&mut self, operation: Operation) -> Result<(), PushError>;
 
-    /// Hands what is queued to the kernel, and waits for `wait` completions at most `timeout`.
+    /// Hands queued requests to the kernel, and waits for `wait` completions at most `timeout`.
     /// Returns also when the time has passed or a signal came; neither is an error. With nothing in
     /// flight that is a sleep of `timeout`.
     ///

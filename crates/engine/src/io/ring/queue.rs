@@ -20,7 +20,7 @@ pub(super) struct QueueEntry {
     pub(super) region: Option<(RegionId, u64)>,
     /// Bytes of a full completion and of the memory; `None` where any success is full.
     pub(super) length: Option<u32>,
-    /// Set for a command of NVMe, whose result is a status: what is left to do after it.
+    /// Set for a command of NVMe, whose result is a status: the work left after it.
     pub(super) command: Option<PassthroughCommand>,
 }
 

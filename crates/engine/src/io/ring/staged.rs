@@ -1,9 +1,9 @@
 //! A ring whose regions stages work on: an operation [`Action::Stage`] is one chunk of one stage.
 //!
 //! Requests go to the ring below, which works on while stages do. Work of the CPU is done by the thread
-//! that submits, one chunk at a time, so that what follows a chunk is handed over before the next; it gets
-//! the bytes of a slot only while no request is on them. For stages that work by themselves a wait ends by
-//! their descriptor, or after [`NAP`].
+//! that submits, one chunk at a time, so the work after a chunk is handed over before the next
+//! chunk; it gets the bytes of a slot only while no request is on them. For stages that work by
+//! themselves a wait ends by their descriptor, or after [`NAP`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;

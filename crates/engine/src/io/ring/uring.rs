@@ -39,19 +39,20 @@ use workers::{POLLED, RingFile, WATCHED};
 /// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
-/// Time that a dropped ring waits for the kernel before it leaks what the kernel still holds.
+/// Time that a dropped ring waits for the kernel before it leaks files and memory that the kernel
+/// still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
 pub struct Uring {
     queues: Queues,
-    /// `None` for what was given back.
+    /// `None` for files given back.
     files: Vec<Option<RingFile>>,
     files_registered: bool,
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
-    /// Descriptor of a stage by which the kernel is asked to end a wait.
+    /// Descriptor of a stage that ends a wait in the kernel.
     watching: Option<RawFd>,
     /// Operations that are to be handed over by the next submission.
     ready: VecDeque<HeldOperation>,
@@ -75,7 +76,7 @@ impl Uring {
     /// Sets up a ring with room for `entries` operations at a time, fewer where the kernel clamps.
     ///
     /// # Errors
-    /// [`UringError`], by what the system answered.
+    /// [`UringError`], by the system's answer.
     pub fn new(entries: u32) -> Result<Self, UringError> {
         Self::of_width(entries, Width::Narrow)
     }
@@ -83,7 +84,7 @@ impl Uring {
     /// Sets up a ring that takes passthrough nodes, too; its entries are twice as long.
     ///
     /// # Errors
-    /// [`UringError`], by what the system answered: such entries came with Linux 5.19.
+    /// [`UringError`], by the system's answer: such entries came with Linux 5.19.
     pub fn for_passthrough(entries: u32) -> Result<Self, UringError> {
         Self::of_width(entries, Width::Wide)
     }
@@ -285,7 +286,7 @@ impl Uring {
         self.in_flight.count() - self.waiting.operations() - elsewhere
     }
 
-    /// Waits for one completion without handing over what is queued.
+    /// Waits for one completion without handing over queued requests.
     fn wait_only(&self, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec::from(timeout);
         let arguments = SubmitArgs::new().timespec(&timeout);
@@ -404,7 +405,7 @@ impl Ring for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits a second at most for what the kernel has; what is queued only is not handed over. If the
+    /// Waits a second at most for requests in the kernel; queued ones are not handed over. If the
     /// kernel still holds memory then, files and regions are leaked.
     fn drop(&mut self) {
         let end = Instant::now() + DROP_WAIT;

@@ -16,7 +16,7 @@ use super::apart::{Child, close_all_but, decode, encode};
 /// Task of a [`Worker`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// The data of the file and what is needed to read it again are made durable.
+    /// The data of the file, and the metadata needed to read it again, are made durable.
     Flush,
     /// A range reads as zeroes; as `fallocate` with this mode.
     Zero { mode: u32, offset: u64, length: u64 },
@@ -49,7 +49,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a child for a file. It opens the file once more, so that a child that is left behind holds
+    /// Starts a child for a file. It opens the file once more, so a child that is left behind holds
     /// no exclusive claim.
     pub(super) fn start(file: BorrowedFd<'_>) -> io::Result<Self> {
         let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;

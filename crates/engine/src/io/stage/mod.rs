@@ -60,8 +60,8 @@ pub trait Stage {
         None
     }
 
-    /// Ends what is under way, or gives it up after a bounded time. Returns whether nothing works on the
-    /// memory any more but what holds it, and its registrations, by itself.
+    /// Ends work under way, or gives it up after a bounded time. Returns true if nothing works on
+    /// the memory any more, or only work that itself holds the memory and its registrations.
     fn cancel(&mut self) -> bool {
         true
     }

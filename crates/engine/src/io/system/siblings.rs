@@ -7,8 +7,8 @@
 //! model and namespace number. Two drives may have one serial, virtual ones above all, so a composed
 //! name counts only with the same NQN of the subsystem: of two controllers with one NQN the kernel
 //! takes the second only where the drive says that it has several (`nvme_validate_cntlid`,
-//! `drivers/nvme/host/core.c`). An empty name, or one of zeros, tells nothing. What is not NVMe has
-//! no siblings here.
+//! `drivers/nvme/host/core.c`). An empty name, or one of zeros, tells nothing. Devices other than
+//! NVMe have no siblings here.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

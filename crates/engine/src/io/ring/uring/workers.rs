@@ -60,7 +60,7 @@ fn poll(descriptor: BorrowedFd<'_>) -> RingRequest {
 }
 
 impl Uring {
-    /// Returns the task of a worker; `None` for what the kernel does without blocking.
+    /// Returns the task of a worker; `None` for operations that the kernel does without blocking.
     pub(super) fn task(&self, operation: &Operation) -> Option<Task> {
         if self.namespace(operation.file).is_some() {
             return None;
@@ -126,7 +126,7 @@ impl Uring {
         pushed
     }
 
-    /// Takes what the worker of a file has answered.
+    /// Takes answers from the worker of a file.
     pub(super) fn take_answers(&mut self, file: u64) {
         let index = usize::try_from(file).unwrap_or(usize::MAX);
         let Some(attached) = self.files.get_mut(index).and_then(Option::as_mut) else { return };
