@@ -5,8 +5,8 @@
 //! only then checks the content. It keeps no journal, restores nothing and makes no name: a target is
 //! written in place, within its range, and only where [`Consent`] names it.
 //!
-//! What a reader must know: besides drives, `host` and `null` are ends (plain direct reads into host
-//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory). From
+//! Besides drives, `host` and `null` are ends (plain direct reads into host buffers, plain direct
+//! writes out of them), and so is `cmb:NAME` (one drive against that memory). From
 //! `host` to `host` one core copies, or maps, and no device takes part.
 
 mod blocks;
@@ -58,7 +58,7 @@ type Result<T, E = MeasureError> = std::result::Result<T, E>;
 pub struct Consent {
     /// Drives and files that may be written, as typed.
     pub scratch: Vec<String>,
-    /// Permits overwriting content that somebody may miss.
+    /// Permits overwriting content other than benchmark sectors.
     pub force: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct FlowMoved {
     pub requested: BytesByRoute,
 }
 
-/// A flow by itself waits for nobody.
+/// A flow by itself has no other to wait for.
 impl Gate for () {
     fn begin(&self) -> bool {
         true

@@ -168,8 +168,8 @@ impl PlannedFlow {
         self.target.storage().map(|end| &end.facts)
     }
 
-    /// Returns the reason why two flows cannot run at the same time: one writes what the other
-    /// reads or writes.
+    /// Returns the reason why two flows cannot run at the same time: one writes bytes that the
+    /// other reads or writes.
     pub fn conflict(&self, other: &Self) -> Option<Refusal> {
         let system = System::at(Path::new("/"));
         let spans = |flow: &Self| {

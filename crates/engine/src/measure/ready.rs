@@ -128,7 +128,7 @@ impl PlannedFlow {
         })
     }
 
-    /// The log of its ring, where a trace was asked for.
+    /// The log of its ring, if a trace was asked for.
     pub(super) fn trace_log(&self, tools: &FlowTools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.flow.source, self.flow.target);
         tools.trace.map(|tracer| tracer.log(name()))
@@ -187,7 +187,7 @@ impl ReadyFlow {
         Ok(())
     }
 
-    /// Counts from here on which memory requests name.
+    /// Counts the memory that requests name from here on.
     pub(super) fn begin_count(&mut self) {
         let is_device = self.taken.is_device();
         self.ring.begin_count(is_device.then_some(self.region));
@@ -205,7 +205,7 @@ impl ReadyFlow {
         Ok(CheckResult { verification, evidence, warnings })
     }
 
-    /// Makes what was written durable.
+    /// Makes the writes durable.
     pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         let Some(target) = self.target else { return Ok(()) };
         let file: (FileId, RegionId) = (target.payload, self.region);

@@ -24,7 +24,7 @@ pub(super) enum Via {
     Any,
     /// This one.
     Function(FunctionId),
-    /// Memory of a GPU, by what was typed for it.
+    /// Memory of a GPU, with its name as typed.
     Gpu(FunctionId, String),
     /// Host memory.
     Host,

@@ -260,7 +260,7 @@ pub(crate) fn shapes_for(ends: &[&Prepared], route: Route, memory: &MemoryFacts)
     ends.iter().map(of_one).collect()
 }
 
-/// Puts what was chosen for all into the plan of one target.
+/// Puts the common choice into the plan of one target.
 fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Option<Shape>) {
     let ends = prepared.ends();
     let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());

@@ -25,11 +25,11 @@ use crate::io::system::System;
 pub(super) use ways::between;
 use ways::{GpuScene, ways};
 
-/// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two stay free for
-/// what is no payload.
+/// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two
+/// stay free for requests other than payload.
 pub(super) const REQUESTS_MAX: u32 = 120;
 
-/// The GPU of what was asked for, and which end it is; `None` where there is none.
+/// The GPU among the ends asked for, and which end it is; `None` without one.
 pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     let name = |typed: &str| match typed.parse() {
         Ok(Notation::Gpu(name)) => Some(name),
@@ -50,7 +50,7 @@ pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     ways.find(|way| is_gpu && way.to_string() == words)
 }
 
-/// Plans what goes between a drive and a GPU.
+/// Plans a copy between a drive and a GPU.
 pub(super) fn plan(
     system: &System,
     fabric: &Fabric,
@@ -105,7 +105,8 @@ pub(super) fn prepare(
     Ok((plan, drive))
 }
 
-/// The plan between a drive and a GPU with what the libraries refused; any other plan stays as it is.
+/// The plan between a drive and a GPU with the refusals of the libraries; any other plan stays as
+/// it is.
 pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
     if asked_for(&plan.asked).is_none() {
         return plan;
@@ -127,7 +128,7 @@ pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
     Plan { route: chosen, memory, reason, candidates, warnings, ..plan }
 }
 
-/// The function of a GPU, by what was typed for it.
+/// The function of a GPU, by its typed name.
 pub(crate) fn find(fabric: &Fabric, name: GpuName, typed: &str) -> Result<FunctionId, PlanError> {
     function(fabric, name).ok_or_else(|| PlanError::UnknownGpu {
         typed: typed.to_owned(),
@@ -207,7 +208,7 @@ fn choose(
     }
 }
 
-/// The reason for a direct way, with what is left open.
+/// The reason for a direct way, with the question that is left open.
 pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
     let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
     match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {

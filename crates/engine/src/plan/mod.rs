@@ -2,8 +2,8 @@
 //!
 //! Planning only looks: nothing is opened for writing, allocated or changed, and no root is needed,
 //! though an unprivileged reader sees less and is told so. A route that is refused is a reason in the
-//! plan, not an error. What the kernel decides is read off tables here; whether it really does, and
-//! whether data arrives, is the business of the proof at the start of a copy.
+//! plan, not an error. The kernel's decisions are read off tables here. The proof at the start of a
+//! copy shows whether the kernel really decides so, and whether data arrives.
 
 mod by_node;
 mod candidates;

@@ -8,7 +8,7 @@ use peerlane_results::Plan;
 
 /// The functions that two words name; `None` where one of them names none.
 ///
-/// The ends of a plan are taken where there is one, so that a file stands for the drive below it.
+/// If there is a plan, its ends are taken: a file stands for the drive below it.
 pub fn pair_ends(
     fabric: &Fabric,
     plan: Option<&Plan>,

@@ -21,7 +21,7 @@ pub(crate) struct PlannedRoute {
     pub(crate) route: Option<Route>,
     /// The reason for the choice.
     pub(crate) reason: String,
-    /// A fact on which the peer-to-peer route depends is unknown.
+    /// A fact that the peer-to-peer route depends on is unknown.
     pub(crate) is_uncertain: bool,
 }
 

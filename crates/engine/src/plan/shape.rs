@@ -68,7 +68,7 @@ fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     }
 }
 
-/// Sizes and counts for a route; `room` is what the memory has free, `None` for host memory.
+/// Sizes and counts for a route; `room` is the free space of the memory, `None` for host memory.
 pub(super) fn shape(
     ends: PlanEnds<'_>,
     asked: &Asked,
@@ -100,8 +100,9 @@ pub(super) fn shape(
     fitted
 }
 
-/// Slots that are of use to a copy of so many parts: what is in flight when the last part was read is
-/// written while nothing is read, so it is kept to a 32nd of the copy, or four slots where that is less.
+/// Slots that are of use to a copy of so many parts: parts in flight after the last read are
+/// written while nothing is read, so they are kept to a 32nd of the copy, or four slots if that is
+/// less.
 fn useful_slots(parts: u64) -> u64 {
     (parts / 32).max(4).min(parts).max(1)
 }
@@ -143,7 +144,7 @@ pub(super) fn for_memory(shape: Shape, memory: Option<&MemoryFacts>) -> Shape {
     Shape { slots, memory, slots_limit, ..shape }
 }
 
-/// An eighth of what is free stays free, for other users of the pool and since a map is one run.
+/// An eighth of the free memory stays free, for other users of the pool and since a map is one run.
 fn leave_some(free: Bytes) -> Bytes {
     Bytes(free.0 - free.0 / 8)
 }

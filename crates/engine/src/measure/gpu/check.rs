@@ -123,7 +123,7 @@ impl ReadyGpuFlow {
         Ok(Slots::new(planned, seed))
     }
 
-    /// Compares what is in the memory with the file, which is read by host memory.
+    /// Compares the memory with the file, which is read by host memory.
     pub(super) fn compare(
         &mut self,
         planned: &PlannedFlow,
