@@ -187,7 +187,7 @@ impl ReadyFlow {
         Ok(())
     }
 
-    /// Counts the memory that requests name from here on.
+    /// Counts requested bytes by memory from here on.
     pub(super) fn begin_count(&mut self) {
         let is_device = self.taken.is_device();
         self.ring.begin_count(is_device.then_some(self.region));

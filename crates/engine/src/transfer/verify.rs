@@ -117,7 +117,7 @@ pub struct Verified {
     pub first: Option<Mismatch>,
     /// A watch asked for the end before all was compared.
     pub interrupted: bool,
-    /// Time in which a CPU compared and hashed; reads were under way meanwhile.
+    /// Time that a CPU spent comparing and hashing; reads were under way meanwhile.
     pub comparing: Nanos,
     /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` where none
     /// was asked for.

@@ -28,7 +28,7 @@ fn settings(workers: usize, pinned: u64) -> LoadSettings {
     LoadSettings { workers, registers: false, yields: false, pinned: Bytes(pinned) }
 }
 
-/// A machine with a mock GPU, files, and what a load hears.
+/// A machine with a mock GPU, files, and a listener for loads.
 struct LoadBench {
     mock: Mock,
     cuda: Cuda,

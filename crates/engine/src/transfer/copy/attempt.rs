@@ -63,7 +63,7 @@ pub(super) struct AttachedMemory {
     pub(super) compared: [FileId; 2],
     /// Host memory for checks.
     pub(super) host: RegionId,
-    /// Host memory full of zeroes, where holes are to be made at the target.
+    /// Host memory full of zeroes, if holes are to be made at the target.
     pub(super) zeroes: Option<RegionId>,
     pub(super) shape: Shape,
     pub(super) memory: MemoryFacts,
@@ -196,7 +196,7 @@ impl Attempt<'_> {
         tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
 
-    /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
+    /// Sets up host memory and the transfer, once both ends and the slots are attached.
     pub(super) fn ready(
         &self,
         mut session: Session<'_>,

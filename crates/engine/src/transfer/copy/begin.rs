@@ -1,7 +1,7 @@
-//! The beginning of a copy: its target, its journal, and what of it is done already.
+//! The beginning of a copy: its target, its journal, and the part that is done already.
 //!
-//! A copy that resumes goes on only when everything that decides its content is as it was; what is
-//! not is named. The journal's place is tried before the first byte moves.
+//! A copy that resumes goes on only when everything that decides its content is unchanged; any
+//! change is named. The journal's place is tried before the first byte moves.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(super) enum BeginOutcome<'a> {
         /// Expected path of the journal.
         journal: PathBuf,
     },
-    /// No journal can be kept, so that there is none to go on by; nothing was changed.
+    /// No journal can be kept, so there is none to go on by; nothing was changed.
     NotResumable { reason: JournalError },
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Begun<'a> {
     pub(super) source: Identity,
     pub(super) done: RangeSet,
     pub(super) holes: Holes,
-    /// True when a journal says what is done.
+    /// True when a journal told the part that is done.
     pub(super) is_resumed: bool,
     /// Identity of the manifest in the journal that was found.
     pub(super) manifest: Option<String>,

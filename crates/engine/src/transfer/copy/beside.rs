@@ -49,7 +49,7 @@ pub(super) struct Beside<'m> {
 enum Fate {
     /// A new file of these permissions.
     New { mode: u32 },
-    /// In place of a file of these permissions and owners, as it was when it was looked at.
+    /// Replaces a file of these permissions and owners, unchanged since it was looked at.
     Replaces { mode: u32, owner: (u32, u32), seen: Seen },
 }
 
@@ -213,7 +213,7 @@ impl<'m> Beside<'m> {
         }
     }
 
-    /// True when the open file is what is under its name, before it is finished or after.
+    /// True when its name still leads to the open file, before it is finished or after.
     pub(super) fn is_there(&self, file: &File) -> bool {
         self.check(if self.is_named { &self.name } else { &self.made }, file).is_ok()
     }

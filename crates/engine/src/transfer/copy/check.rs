@@ -34,7 +34,7 @@ pub(crate) enum NotProved {
 }
 
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
-/// What a failed proof left in the memory is cleared.
+/// A failed proof's bytes in the memory are cleared.
 pub(super) fn prove(
     ready: &mut AttachedMemory,
     seed: u64,
@@ -136,7 +136,7 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
     }
 }
 
-/// Makes what was written durable, waiting no longer than the deadline.
+/// Makes the writes durable, waiting no longer than the deadline.
 pub(super) fn flush(ready: &mut AttachedMemory, clock: &dyn Clock) -> Result<(), RequestError> {
     ready.ring.phase(PhaseKind::Flush);
     let transfer = &ready.transfer;

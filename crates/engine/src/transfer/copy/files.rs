@@ -1,8 +1,8 @@
 //! The files of a copy: the source, and a target that shows itself only when it is complete.
 //!
-//! A target file is made next to its final name and takes that name after verification, so that
-//! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
-//! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the
+//! A target file is made next to its final name and takes that name after verification, so nothing
+//! half copied is ever under it. Whatever ends the copy earlier removes the file, unless a journal
+//! of its content lets the copy go on. A target device is opened exclusively, which is the
 //! kernel's own check that it is unused.
 
 use std::fs::File;
@@ -217,11 +217,11 @@ impl<'m> OpenTarget<'m> {
         }
     }
 
-    /// Gives a file its length and, where the source has data, its space, so that a full file system
-    /// shows before anything moves; not every file system can. Holes stay holes.
+    /// Gives a file its length, and space for the data of the source: a full file system shows
+    /// before anything moves. Not every file system can do so. Holes stay holes.
     ///
-    /// With its space a file is what it is going to be: whether direct I/O reaches the drive can only be
-    /// told now, since a file system may keep a small or encrypted file otherwise.
+    /// Direct I/O is tested only now: without its space a file system may keep a small or encrypted
+    /// file in another way.
     pub(super) fn reserve(
         &mut self,
         machine: &dyn Machine,

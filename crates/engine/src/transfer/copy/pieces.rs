@@ -87,7 +87,7 @@ pub(super) struct Pieces {
     walk: Option<(Extents, Targets)>,
     /// A chunk that a hole ends in, to come next.
     rest: Option<WorkPiece>,
-    /// Bytes that each target has and of which no piece comes.
+    /// Bytes that each target has already; no piece comes for those.
     pub(super) done_before: Vec<u64>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! As `cp --preserve` does it: access control lists belong to the mode, and the label of a security
 //! module is left to the target's policy. Owner and attributes are also tried before the first byte
-//! moves, so that a lack of permission or of support shows at once. All of it is set before the file
+//! moves, so a lack of permission or of support shows at once. All of it is set before the file
 //! takes its name.
 
 use std::ffi::{CStr, CString};
@@ -62,7 +62,7 @@ impl Preserved {
         self.wanted.contains(&one)
     }
 
-    /// Sets what may not be possible; the file stays for its owner only.
+    /// Sets metadata that the system may refuse; the file stays for its owner only.
     pub(super) fn try_on(&self, target: &File, path: &Path) -> Result<(), CopyError> {
         if self.wants(Metadatum::Ownership) {
             fchown(target, Some(self.facts.uid()), Some(self.facts.gid()))

@@ -65,7 +65,7 @@ pub(super) fn begin<'m>(
     })
 }
 
-/// The target, open for reading, where it holds all of the copy and nothing else.
+/// The target, open for reading, if it holds all of the copy and nothing else.
 fn complete<'m>(
     beginning: &Beginning<'_, 'm>,
     plan: &Plan,

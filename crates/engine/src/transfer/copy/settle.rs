@@ -72,7 +72,7 @@ impl Agreed {
 }
 
 impl Copying<'_> {
-    /// Tries memories until one serves every target; the last is host memory, where that is allowed.
+    /// Tries memories until one serves every target; the last is host memory, if that is allowed.
     pub(super) fn settle(&mut self, tools: &mut Tools<'_>) -> Result<Agreed, CopyError> {
         let plan = self.lanes[0].job.plan;
         // A target that has its name already is only looked at, and not by a proof that writes.
@@ -315,7 +315,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Notes in each target's account what the copy goes by.
+    /// Notes the copy's route, memory and evidence in each target's account.
     fn note(&mut self, agreed: &mut Agreed) {
         let Agreed { route, ready, reduced, .. } = agreed;
         if let Some(side) = &mut ready.gpu {

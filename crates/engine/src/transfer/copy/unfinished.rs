@@ -29,7 +29,7 @@ pub(super) fn name(
     }
 }
 
-/// Refuses to begin what was begun before.
+/// Refuses to begin a copy that was begun before.
 pub(super) fn refusal(target: &str, journal: &Journal) -> Refusal {
     let (done, length) = (Bytes(journal.done.total()), journal.options.length);
     Refusal {

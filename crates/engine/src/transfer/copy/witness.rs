@@ -48,7 +48,7 @@ impl Witnesses {
         }
     }
 
-    /// Judges what was counted by what was moved through `memory`.
+    /// Judges the counts by the payload moved through `memory`.
     pub(super) fn end(
         &mut self,
         fabric: &Fabric,
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(judged(7, Some(READS), false).says, RouteVerdict::NotKnown, "no direct I/O");
     }
 
-    /// The evidence of a copy within a drive, where so many sectors were read and written.
+    /// The evidence of a copy within a drive, with so many sectors read and written.
     fn within_a_drive(sectors: [u64; 2], are_direct: [bool; 2]) -> RouteEvidence {
         let (tree, mut plan, fabric) = (DeviceTree::new(), plan(), bare_machine());
         plan.target.device = plan.source.device.clone();

@@ -17,8 +17,9 @@ const DEFAULT_PINNED: Bytes = Bytes::mib(128);
 const MAX_WORKERS: usize = 16;
 /// Threads at least: those that wait for a drive need no processor.
 const MIN_WORKERS: usize = 4;
-/// Processors up to which the copy engine reads the page cache itself: registering gave 9.6 to 12.8 GB/s on that machine
-/// whatever the number of threads, and a thread that copies 6 GB/s.
+/// The copy engine reads the page cache itself on machines of up to this many processors:
+/// registering gave 9.6 to 12.8 GB/s on that machine whatever the number of threads, and a thread
+/// that copies 6 GB/s.
 const FEW_PROCESSORS: usize = 2;
 
 /// Bounds of a load.

@@ -1,4 +1,4 @@
-//! Steps of a proof, and what a failure of one says.
+//! Steps of a proof, and their failures.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum ProofStep {
     ProbeSource,
     /// The target's bytes are kept in host memory.
     KeepTarget,
-    /// The complement of what is expected is written to the target by host memory.
+    /// The complement of the expected bytes is written to the target by host memory.
     WriteComplement,
     /// The complement is read from the target into the memory.
     FillMemory,

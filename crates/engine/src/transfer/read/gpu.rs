@@ -28,11 +28,11 @@ impl From<&Loaded> for Reading {
 }
 
 impl Reader {
-    /// Fills memory of a GPU with what lies at an offset, as far as there is something. Bytes that cuFile moved are
+    /// Fills memory of a GPU from an offset of the file, up to its end. Bytes that cuFile moved are
     /// `direct`; those that went through pinned host memory are `copied`, or `page_cache` where they came from there.
     ///
     /// # Errors
-    /// [`ReadError`]; what the memory holds is not said then.
+    /// [`ReadError`]; the content of the memory is undefined then.
     pub fn read_into_gpu(
         &self,
         offset: Bytes,

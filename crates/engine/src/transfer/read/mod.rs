@@ -50,11 +50,12 @@ pub struct Reading {
     pub bytes: Bytes,
     /// Bytes of them that the drive's DMA put where they are.
     pub direct: Bytes,
-    /// Bytes of them that the drive's DMA put into the caller's memory beside their place, and the CPU moved there.
+    /// Bytes of them that the drive's DMA put next to their place in the caller's memory, and the
+    /// CPU moved there.
     pub shifted: Bytes,
     /// Bytes of them that came through host memory of our own and were stored by the CPU.
     pub copied: Bytes,
-    /// Bytes of them that came out of the page cache, where the file takes no direct I/O.
+    /// Bytes of them that came out of the page cache, if the file takes no direct I/O.
     pub page_cache: Bytes,
 }
 
@@ -80,7 +81,7 @@ struct Rules {
 }
 
 impl Reader {
-    /// Opens what a person names as they name the source of a copy.
+    /// Opens a file or device, named like the source of a copy.
     ///
     /// # Errors
     /// [`ReadError`] when it is not there, not readable, or no source of payload.
@@ -124,10 +125,10 @@ impl Reader {
         Ok(if facts.is_file() { Bytes(facts.len()) } else { self.size })
     }
 
-    /// Fills memory with what lies at an offset, as far as there is something.
+    /// Fills memory from an offset of the file, up to its end.
     ///
     /// # Errors
-    /// [`ReadError`]; what the memory holds is not said then.
+    /// [`ReadError`]; the content of the memory is undefined then.
     pub fn read_into(
         &self,
         offset: Bytes,
@@ -166,7 +167,7 @@ impl Reader {
     }
 }
 
-/// Returns the alignment of addresses for direct I/O, where the kernel says it (Linux 6.1).
+/// Returns the alignment of addresses for direct I/O, if the kernel tells it (Linux 6.1).
 fn alignment(file: &File) -> Option<u64> {
     let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -258,7 +259,7 @@ impl ActiveRead {
         Ok(Request::new(what, from, place, piece.need, self.rules.block))
     }
 
-    /// Puts what was read to where it belongs, and counts it.
+    /// Moves the bytes read to their place, and counts them.
     fn settle(
         &self,
         index: usize,
@@ -284,7 +285,7 @@ impl ActiveRead {
         if is_there { Ok(()) } else { Err(ReadError::Misplaced) }
     }
 
-    /// Stores what a slot's own memory holds of a piece; false where it is not within the caller's.
+    /// Stores a piece from a slot's own memory; false if it is not within the caller's.
     fn store(
         &self,
         index: usize,

@@ -21,7 +21,7 @@ pub(super) struct ReadPiece {
     pub(super) offset: u64,
     /// Bytes that must be read from there.
     pub(super) need: u64,
-    /// Bytes of them, at the beginning, that nobody asked for.
+    /// Bytes of them, at the beginning, that were not asked for.
     pub(super) skip: u64,
     /// Offset in the caller's memory of the first byte that was asked for.
     pub(super) place: u64,

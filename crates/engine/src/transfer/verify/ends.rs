@@ -88,7 +88,7 @@ pub enum VerifyEndsError {
         option: &'static str,
         /// Its value.
         offset: Bytes,
-        /// Of which end.
+        /// Path of the end.
         path: String,
         /// Block size.
         block: Bytes,
@@ -157,7 +157,7 @@ impl VerifyEndsError {
     }
 }
 
-/// Compares what is at two endpoints, both read by host memory with direct I/O.
+/// Compares two endpoints, both read by host memory with direct I/O.
 ///
 /// A target that ends before its source does differs; that is no error.
 ///

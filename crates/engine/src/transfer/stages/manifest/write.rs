@@ -165,8 +165,8 @@ impl ChunkDigests {
         &self.header.copy
     }
 
-    /// Keeps the digests of what a journal says is done, where they are of its copy; all others are made
-    /// again.
+    /// Keeps the digests of the ranges that a journal claims, if they are of its copy; all others
+    /// are made again.
     ///
     /// # Errors
     /// When a manifest of another copy has the name, or the lines cannot be written again.
@@ -218,7 +218,7 @@ impl ChunkDigests {
         &self.known
     }
 
-    /// True if a file keeps the digests, so that a copy can go on with them.
+    /// True if a file keeps the digests for a copy to go on with.
     pub(crate) fn has_manifest(&self) -> bool {
         self.is_kept
     }
