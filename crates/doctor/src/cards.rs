@@ -82,7 +82,7 @@ impl Dnas {
     }
 }
 
-/// Every user function of a SmartSSD with what is known of its drive.
+/// Every user function of a SmartSSD with the pairing to its drive, as far as it is known.
 pub fn card_pairs(fabric: &Fabric, dnas: &Dnas) -> Vec<CardPair> {
     let cards = smart_cards(fabric).into_iter();
     cards.map(|card| CardPair { card, pairing: fabric.pairing(card, &dnas.known) }).collect()

@@ -9,7 +9,7 @@ use peerlane_units::Bytes;
 use super::{BearsOn, Examination, at, finding, fix, saw};
 use crate::cards::{Dnas, card_pairs, pair_in_words};
 
-/// A window that size is what a GPU shows without Resizable BAR.
+/// Window of a GPU without Resizable BAR.
 const SMALL_WINDOW: Bytes = Bytes::mib(256);
 
 /// Examines the windows of every GPU and card.

@@ -1,4 +1,5 @@
-//! Peers of AMD's and Intel's GPUs: options that the kernel was built without, and windows above what a GPU can address.
+//! Peers of AMD's and Intel's GPUs: options that the kernel was built without, and windows beyond a
+//! GPU's address range.
 
 use std::collections::BTreeMap;
 
@@ -181,7 +182,7 @@ fn translation(fabric: &Fabric) -> Fix {
     }
 }
 
-/// The warning against passthrough, where it would take peer access from GPUs that have it.
+/// The warning against passthrough, if that would take peer access from GPUs that have it.
 pub(super) fn against_passthrough(fabric: &Fabric) -> Option<String> {
     let (owner, peer) = needs_translation(fabric)?;
     Some(format!(

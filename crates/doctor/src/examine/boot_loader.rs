@@ -1,4 +1,4 @@
-//! Boot loaders: what tells which one a machine has, the file with its kernel parameters, and the command
+//! Boot loaders: their signs on a machine, the file with the kernel parameters, and the command
 //! that carries a change to the next start.
 //!
 //! One table serves the commands on the terminal and `install.sh`. Evidence is looked for in the order of
@@ -42,7 +42,7 @@ enum Sign {
     BootEntries,
 }
 
-/// The way in which kernel parameters are added; the name of a function of `install.sh` behind `add_`.
+/// The way to add kernel parameters; the name of a function of `install.sh` behind `add_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// A drop-in of GRUB, which only Debian's `grub-mkconfig` reads.
@@ -323,7 +323,7 @@ impl Sign {
     }
 }
 
-/// The variable in which a loader tells its name (Boot Loader Interface of systemd).
+/// The variable with the name of the loader (Boot Loader Interface of systemd).
 const LOADER_INFO: &str =
     "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 const ENTRY_FOLDERS: [&str; 3] =

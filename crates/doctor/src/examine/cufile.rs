@@ -15,7 +15,8 @@ use peerlane_fabric::{CufileConfiguration, CufileValue, Fabric};
 /// A key, what its value does to routes, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CufileNote {
-    /// The key by its dotted name, `properties.use_pci_p2pdma`; `environment` for what is not seen.
+    /// The key by its dotted name, `properties.use_pci_p2pdma`; `environment` for variables that
+    /// are not seen.
     pub(super) key: String,
     /// The value as JSON, or `not set`.
     pub(super) value: String,
@@ -25,9 +26,10 @@ pub(super) struct CufileNote {
     pub(super) advice: String,
     /// First version of cuFile with the key.
     pub(super) since: &'static str,
-    /// Payload of what is here goes through host memory, or is refused, whatever the devices allow.
+    /// Payload of this machine's devices goes through host memory, or is refused, whatever the
+    /// devices allow.
     pub(super) forces_host: bool,
-    /// Values that change that, where keys alone do.
+    /// Values that change that, if keys alone do.
     pub(super) remedy: Remedy,
 }
 
@@ -88,7 +90,7 @@ impl CuFileEffect {
     }
 }
 
-/// The settings and what is known beside them.
+/// The settings, the machine, and the version of cuFile.
 struct Audit<'a> {
     fabric: &'a Fabric,
     found: &'a CufileConfiguration,

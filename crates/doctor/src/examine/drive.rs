@@ -1,4 +1,4 @@
-//! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
+//! Drives themselves: heat, request limits, multipath heads, and the devices stacked on them.
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, Stack, StackedDevice};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting};
@@ -125,7 +125,7 @@ pub(super) fn multipath(
     }
 }
 
-/// Requests kept below what the drive takes; a limit of the drive itself is no fault.
+/// Requests kept below the drive's limit; a limit of the drive itself is no fault.
 fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
     let limits = namespace.limits;
     let set = limits.max_request?;

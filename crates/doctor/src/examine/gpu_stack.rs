@@ -1,7 +1,7 @@
-//! Software by which peers reach the memory of GPUs, and the ways that it leaves open.
+//! Software that lets peers reach the memory of GPUs, and the ways that it leaves open.
 //!
-//! Libraries are looked for by name in the usual folders; a program may bring its own, so that evidence
-//! says where was looked.
+//! Libraries are looked for by name in the usual folders; a program may bring its own, so evidence
+//! names the folders searched.
 
 use std::collections::BTreeSet;
 
@@ -217,7 +217,7 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     }
 }
 
-/// Native multipath of NVMe, where P2PDMA is the only direct way.
+/// Native multipath of NVMe, if P2PDMA is the only direct way.
 fn multipath(on: &mut Examination<'_>, gpus: &Gpus) {
     if multipath_refuses(on.fabric) {
         let found = drive::multipath(
@@ -311,7 +311,7 @@ fn stack_missing(on: &mut Examination<'_>, gpus: &Gpus, (what, fix): (String, Fi
     on.add(Finding { evidence, fix: Some(fix), ..found }, gpus.bears_on());
 }
 
-/// The options without which the driver registers no memory, where they are what is missing.
+/// The options that the driver needs to register memory, if they alone are missing.
 fn registry_keys(on: &Examination<'_>, gpus: &Gpus) -> Option<String> {
     let groups = on.judged.iter().filter(|pairs| pairs.of_use == gpus.of_use);
     let pairs = groups.map(|pairs| pairs.group.example());
@@ -352,7 +352,7 @@ fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str, without_nvidia_fs: &str
     }
 }
 
-/// The module between RDMA and NVIDIA's driver, where the kernel's own way is not open.
+/// The module between RDMA and NVIDIA's driver, if the kernel's own way is not open.
 fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
     let fabric = on.fabric;
     let is_open = fabric.nvidia.as_ref().and_then(|driver| driver.is_open) == Some(true);

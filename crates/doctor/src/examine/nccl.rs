@@ -1,4 +1,5 @@
-//! Variables of NCCL that follow from the pairs of a machine: what to set, and what to leave alone.
+//! Variables of NCCL that follow from the pairs of a machine: those to set, and those to leave
+//! alone.
 //!
 //! Follows `ncclTopoCheckP2p` and `ncclTopoCheckGdr` of NCCL 2.30.7 (`src/graph/paths.cc`).
 
@@ -15,7 +16,7 @@ const GDR: &str = "NCCL 2.30.7, src/graph/paths.cc, ncclTopoCheckGdr";
 const DMA_BUF: &str = "NCCL 2.30.7, src/init.cc, dmaBufSupported";
 /// The farthest class that NCCL takes by itself.
 const DEFAULT: PathClass = PathClass::Pxb;
-/// GPUs up to which NCCL takes every path on AMD's processors.
+/// NCCL takes every path on AMD's processors with up to this many GPUs.
 const FEW_GPUS: usize = 2;
 
 /// The settings for GPUs of NVIDIA and network controllers; none where neither use is there.

@@ -142,7 +142,7 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     }
 }
 
-/// A release from which on, but for a few, the older parameter works.
+/// The older parameter works from this release on, except in a few.
 const OLDER: &str = "5.15.0";
 
 /// The parameter, and the doubt whether this kernel honours it.

@@ -1,4 +1,5 @@
-//! Devices of one machine that meet only in the root complex, through which the kernel lets no peer traffic pass.
+//! Devices of one machine that meet only in a root complex that the kernel lets no peer traffic
+//! through.
 
 use std::collections::{BTreeMap, BTreeSet};
 

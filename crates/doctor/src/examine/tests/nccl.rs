@@ -1,4 +1,4 @@
-//! What to set for NCCL, on machines of the questions that people ask.
+//! Settings for NCCL, on machines that people ask about.
 
 use peerlane_fabric::Fabric;
 

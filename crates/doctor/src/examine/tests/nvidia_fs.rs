@@ -1,4 +1,4 @@
-//! Storage to GPU by nvidia-fs: what is registered with it, and whether cuFile finds drives.
+//! Storage to GPU by nvidia-fs: drivers registered with it, and whether cuFile finds drives.
 
 use super::*;
 

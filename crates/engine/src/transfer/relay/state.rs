@@ -198,7 +198,7 @@ impl<'a> RelayState<'a> {
         })
     }
 
-    /// Drops files that did not answer for as long as the deadline.
+    /// Gives up requests older than the deadline, and blames their files.
     pub(super) fn give_up(&mut self, now: Nanos, deadline: Nanos) {
         let is_overdue = |(_, (_, since)): &(&u64, &(Flight, Nanos))| now.since(*since) >= deadline;
         let overdue: Vec<(u64, Flight, Nanos)> = (self.flights.iter().filter(is_overdue))

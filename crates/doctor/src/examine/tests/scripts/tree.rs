@@ -108,7 +108,7 @@ impl Tree {
         self.command(script).output().expect("a shell")
     }
 
-    /// Runs a script that has to succeed; what it says.
+    /// Runs a script that has to succeed. Returns its output.
     pub(super) fn succeed(&self, script: &str) -> String {
         let output = self.run(script);
         let said = said(&output);
@@ -116,7 +116,7 @@ impl Tree {
         said
     }
 
-    /// Runs a script that has to end with 1; what it says.
+    /// Runs a script that has to end with 1. Returns its output.
     pub(super) fn fail(&self, script: &str) -> String {
         let output = self.run(script);
         let said = said(&output);
