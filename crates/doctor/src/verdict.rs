@@ -14,7 +14,7 @@ pub struct EndsVerdict {
 }
 
 impl EndsVerdict {
-    /// Names both ends, the state, and of `facts` what decides.
+    /// Names both ends, the state, and the deciding ones of `facts`.
     pub fn new(ends: &[String; 2], state: RouteState, facts: &[String]) -> Self {
         let [one, other] = ends;
         let reason = match deciding(state, facts) {

@@ -84,7 +84,7 @@ fn not_set(release: &str, name: &str) -> Evidence {
     saw(format!("/boot/config-{release} or /proc/config.gz"), format!("{name} is not set"))
 }
 
-/// What each option that is missing costs, in one sentence.
+/// The cost of each missing option, in one sentence.
 fn effects(missing: &[&str]) -> String {
     let effects = missing.iter().map(|name| match *name {
         "CONFIG_HSA_AMD_P2P" => "amdgpu gives no GPU access to another",

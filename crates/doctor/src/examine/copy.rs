@@ -24,7 +24,7 @@ pub struct PlannedCopy<'a> {
     pub probes: &'a [Probe],
 }
 
-/// Examines what lies between the ends of a copy.
+/// Examines the obstacles between the ends of a copy.
 pub fn examine_copy(fabric: &Fabric, copy: PlannedCopy<'_>, facts: &HostFacts) -> DoctorRecord {
     let PlannedCopy { plan, verdict, probes } = copy;
     let ends = [&plan.source, &plan.target];

@@ -12,7 +12,7 @@ mod remote;
 
 use peerlane_fabric::{CufileConfiguration, CufileValue, Fabric};
 
-/// A key, what its value does to routes, and what to do.
+/// A key, the effect of its value on routes, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CufileNote {
     /// The key by its dotted name, `properties.use_pci_p2pdma`; `environment` for variables that

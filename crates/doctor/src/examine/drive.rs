@@ -29,7 +29,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     refusing_layers(on);
 }
 
-/// Looks for what slows these drives down.
+/// Looks for causes that slow these drives down.
 pub(super) fn speed(on: &mut Examination<'_>, drives: &[FunctionId]) {
     let fabric = on.fabric;
     for &id in drives {
@@ -196,8 +196,8 @@ fn kib(size: Bytes) -> String {
     (size.0 >> 10).to_string()
 }
 
-/// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: what lies
-/// higher takes none either, whatever it is.
+/// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: any
+/// device above it takes none either.
 fn refusing_layers(on: &mut Examination<'_>) {
     let fabric = on.fabric;
     let stack = Stack::new(fabric);

@@ -128,7 +128,7 @@ pub(super) fn grub_line(parameter: &str) -> String {
     format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {quoted}\"")
 }
 
-/// `install.sh` without what depends on the boot loader and on the plan.
+/// `install.sh` without the parts that depend on the boot loader and on the plan.
 const INSTALL_SCRIPT: &str = include_str!("install.sh");
 const RECOGNISE_MARK: &str = "#@recognise@";
 

@@ -20,8 +20,8 @@ use super::{BearsOn, Examination, abbreviated, at, cufile, drive, finding, fix, 
 const P2PDMA_DRIVER: u32 = 565;
 const CUFILE: &str = "libcufile.so.0";
 const CUFILE_SETTINGS: &str = "/etc/cufile.json";
-/// Processing accelerators, and displays that are no VGA device: what AMD's compute cards call themselves
-/// (PCI Code and ID Assignment Specification, base classes 12h and 03h).
+/// Processing accelerators, and displays that are not VGA devices: the classes of AMD's compute
+/// cards (PCI Code and ID Assignment Specification, base classes 12h and 03h).
 const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
 
 pub(super) fn examine(on: &mut Examination<'_>) {
@@ -160,7 +160,7 @@ fn another_gpu() -> Fix {
     }
 }
 
-/// Looks for what cuFile needs.
+/// Looks for the requirements of cuFile.
 ///
 /// It has three modes: direct by P2PDMA from Linux 6.2 and open driver 565 on, direct by nvidia-fs, and its
 /// compatibility mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
@@ -230,7 +230,7 @@ fn multipath(on: &mut Examination<'_>, gpus: &Gpus) {
     }
 }
 
-/// Looks at what bears on a direct way that is open otherwise: P2PDMA, or nvidia-fs alone.
+/// Looks for findings about an otherwise open direct way: P2PDMA, or nvidia-fs alone.
 fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     if let Some(refusal) = udev_refusal(on.fabric) {
         let (what, fix) = with_fix(on.fabric, &refusal);
@@ -251,7 +251,7 @@ fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     }
 }
 
-/// The reason why nvidia-fs is no direct way, in few words; `None` where it may be one.
+/// The reason why nvidia-fs is not a direct way, in few words; `None` if it may be one.
 fn without_nvidia_fs(fabric: &Fabric) -> Option<&'static str> {
     nvidia_fs_refusal(fabric)?;
     Some(match fabric.kernel.has_module("nvidia_fs") {

@@ -54,7 +54,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     on.add(found, BearsOn::Counted(counted));
 }
 
-/// The way out, and where it is known that a patched list of host bridges is none.
+/// The fix, and a note if a patched list of host bridges is known not to be one.
 fn way_out(refused: &[&JudgedPairs]) -> String {
     /// Host bridge of Rocket Lake.
     const ROCKET_LAKE: (u16, u16) = (0x8086, 0x4c43);

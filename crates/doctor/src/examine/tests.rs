@@ -158,7 +158,7 @@ fn pasted_text_is_told_nothing_of_memory() {
     assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
 }
 
-/// Puts keys into drive `a`, and what follows at the end of the file.
+/// Puts `keys` into drive `a`, and `rest` at the end of the file.
 fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
     const END: &str = "published = true }\n";

@@ -1,4 +1,4 @@
-//! Ends as a person types them: understood, then looked at.
+//! Ends of a copy as typed: parsed, then looked at.
 
 use std::io;
 use std::path::PathBuf;

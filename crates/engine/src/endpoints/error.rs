@@ -1,4 +1,4 @@
-//! Errors of something that was named as an end of a copy.
+//! Errors of an end of a copy.
 
 use std::io;
 use std::path::PathBuf;

@@ -17,7 +17,7 @@ use crate::io::system::System;
 pub(crate) enum Layer {
     /// An NVMe namespace, with its location if the controller is remote.
     Nvme { network: Option<NetworkFacts> },
-    /// A device-mapper device, with its name and what made it.
+    /// A device-mapper device, with its name and its maker.
     DeviceMapper { name: Option<String>, maker: Option<String> },
     /// A loop device, with its backing file or device.
     Loop { shows: Option<String> },

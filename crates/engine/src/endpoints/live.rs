@@ -291,7 +291,7 @@ struct LiveFile {
 /// The file system that a path lies on, and the device below it.
 struct Ground {
     kind: String,
-    /// Block size of the file system: what direct I/O to a file that is yet to be made may need.
+    /// Block size of the file system, which direct I/O to a file that is yet to be made may need.
     block: Bytes,
     device: Option<BlockDevice>,
     layer: Option<Layer>,

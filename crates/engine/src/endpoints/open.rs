@@ -85,7 +85,7 @@ impl Opened {
 /// Looks at an end that is only read, and opens it.
 ///
 /// # Errors
-/// [`EndError`] by what stands against it.
+/// [`EndError`] by the obstacle.
 pub(crate) fn open_end(
     system: &System,
     fabric: &Fabric,

@@ -37,7 +37,7 @@ pub(super) struct TargetVerdict {
     pub(super) record: Option<CopyRecord>,
     /// Bytes that the error says are done, by a journal that is kept.
     pub(super) kept: Option<Bytes>,
-    /// What its journal claimed when the run went on by it.
+    /// Its journal's claims when the run went on by it.
     pub(super) before: RangeSet,
     /// The simulation's counts of it.
     pub(super) figures: DriveFigures,

@@ -1,6 +1,7 @@
 //! Options that a person changes between two runs of a copy.
 //!
-//! What decides which byte goes where must be refused, with nothing changed; the rest may change, and the copy is right.
+//! A changed option that decides which byte goes where must be refused, with nothing changed; the
+//! rest may change, and the copy is right.
 
 use super::attempt::{RunPlan, attempt};
 use super::exchange::refused;

@@ -216,7 +216,7 @@ fn complete_is_complete(case: &TargetCase<'_>) -> Check {
     Ok(())
 }
 
-/// A target fails by a fault of its own, or by one of what all use.
+/// A target fails by a fault of its own, or by one of the source or the memory that all use.
 fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
     let RunCase { world, plan, verdicts, seen } = run;
     if !seen.is_begun {

@@ -143,7 +143,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes a name away; the file waits for what becomes of that.
+    /// Takes a name away; the file waits for the fate of the removal.
     pub(super) fn take(&self, name: &OsStr) -> Result<(), Errno> {
         let path = self.path(name);
         let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);

@@ -36,7 +36,7 @@ pub use kind::FaultKind;
 pub use life::{Ending, FaultedOutcome, Untrue, run};
 pub use tally::{FaultTally, results};
 
-/// This machine without any device: what remains is the host route.
+/// This machine without any device: only the host route remains.
 pub(crate) fn bare_machine() -> Fabric {
     Fabric::unknown("bare", Origin::ThisMachine)
 }

@@ -1,4 +1,4 @@
-//! The count of what became of many copies, and the results that hold it.
+//! Counts of the outcomes of many copies, and the results that hold them.
 
 use std::collections::BTreeMap;
 

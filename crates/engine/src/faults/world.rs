@@ -30,7 +30,7 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) shape: CopySizes,
     pub(super) source: SimFile,
-    /// The source as it was made, and what of it is to be at each target.
+    /// The source as it was made, and its part for each target.
     pub(super) full_source: Vec<u8>,
     pub(super) payload: Vec<u8>,
     /// The source is a file, which tells its holes.
@@ -301,7 +301,7 @@ impl World {
         may_hold_others || self.targets.iter().any(needs)
     }
 
-    /// What earlier runs left at a target, as far as this one may know of it.
+    /// Ranges that earlier runs left at a target, as far as this one may know of them.
     pub(super) fn left_before(&self, number: usize, is_resumed: bool) -> RangeSet {
         let target = &self.targets[number];
         let whole = || {

@@ -29,7 +29,7 @@ pub(crate) enum Stopped {
     Deadline,
 }
 
-/// Waits until a look finds that it is over, with a deadline. What counts is how late it was before the look: a
+/// Waits until a look finds that it is over, with a deadline. The time before the look counts: a
 /// program that was stopped for a while finds everything old.
 pub(crate) fn wait_until(
     (clock, deadline): (&dyn Clock, Nanos),

@@ -32,7 +32,7 @@ impl Stamp {
         self.fill_from(0, seed, bytes);
     }
 
-    /// Goes on with what [`Self::fill`] began, at the sector numbered `first`.
+    /// Continues [`Self::fill`] at the sector numbered `first`.
     pub(crate) fn fill_from(self, first: u64, seed: u64, bytes: &mut [u8]) {
         for (number, sector) in (first..).zip(bytes.chunks_mut(SECTOR)) {
             self.fill_sector(seed, number, sector);
@@ -49,7 +49,7 @@ impl Stamp {
         sector.copy_from_slice(&whole[..sector.len()]);
     }
 
-    /// True when bytes are what [`Self::fill`] makes of a seed.
+    /// True when bytes equal those of [`Self::fill`] for a seed.
     pub(crate) fn is_filled(self, seed: u64, bytes: &[u8]) -> bool {
         bytes.chunks(SECTOR).enumerate().all(|(number, sector)| {
             let mut expected = [0; SECTOR];

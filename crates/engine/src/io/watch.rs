@@ -1,4 +1,4 @@
-//! Receivers of news while a copy runs.
+//! Progress and notices of a running copy, and requests to stop it.
 
 use peerlane_units::{Bytes, Nanos};
 
@@ -15,7 +15,8 @@ pub enum Phase {
     Verify,
 }
 
-/// Is told what happens, and may ask for an end. Called on the engine's thread; must not block.
+/// Receives progress and notices, and may ask for an end. Called on the engine's thread; must not
+/// block.
 pub trait Watch {
     /// Called before each phase begins, when nothing is in flight.
     fn phase(&mut self, phase: Phase) {

@@ -1,4 +1,4 @@
-//! The blocks of a flow: which follows which, until when, and how long each took.
+//! The blocks of a flow: their order, their end, and the time of each.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

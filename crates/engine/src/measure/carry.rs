@@ -94,7 +94,7 @@ impl PlannedFlow {
         gpu::try_open(self, end, tools)
     }
 
-    /// Opens what carries the flow.
+    /// Opens the carrier of the flow.
     fn carrier(&self, tools: &mut FlowTools<'_>) -> Result<Box<dyn Carrier>> {
         if let Some(end) = &self.gpu {
             return Ok(Box::new(gpu::GpuFlow::open(self, end, tools)?));

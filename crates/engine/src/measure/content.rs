@@ -119,12 +119,12 @@ pub(super) fn fill(seed: u64, number: u64, bytes: &mut [u8]) {
     fill_from(0, seed, number, bytes);
 }
 
-/// Goes on with what [`fill`] began, `offset` bytes after its start, a multiple of a sector.
+/// Continues [`fill`], `offset` bytes after its start, a multiple of a sector.
 pub(super) fn fill_from(offset: u64, seed: u64, number: u64, bytes: &mut [u8]) {
     Stamp::Benchmark.fill_from(offset / SECTOR as u64, seed_of(seed, number), bytes);
 }
 
-/// True when bytes are what [`fill`] makes.
+/// True when bytes equal those of [`fill`].
 fn is_filled(seed: u64, number: u64, bytes: &[u8]) -> bool {
     Stamp::Benchmark.is_filled(seed_of(seed, number), bytes)
 }
@@ -168,7 +168,7 @@ impl ReadyFlow {
         Ok(Some(slots))
     }
 
-    /// Reads back what slots wrote, by host memory.
+    /// Reads back the slots' writes, by host memory.
     pub(super) fn read_back(
         &mut self,
         planned: &PlannedFlow,
@@ -256,7 +256,7 @@ impl ReadyFlow {
     }
 }
 
-/// File and host memory for reading back what slots wrote.
+/// File and host memory for reading back the slots' writes.
 pub(super) struct Back {
     pub(super) file: FileId,
     pub(super) host: RegionId,
@@ -264,7 +264,7 @@ pub(super) struct Back {
     pub(super) block: u64,
 }
 
-/// Reads back what slots wrote, by host memory, and compares it with their patterns.
+/// Reads back the slots' writes, by host memory, and compares them with their patterns.
 pub(super) fn read_back<R: Ring>(
     ring: &mut R,
     planned: &PlannedFlow,

@@ -11,8 +11,8 @@ use crate::endpoints::open::Opened;
 use crate::endpoints::{Live, PathNode};
 use crate::transfer::copy::{Claim, open_in_place};
 
-/// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
-/// is dropped.
+/// Keeps other programs from opening the target devices exclusively, and from mounting them, until
+/// it is dropped.
 #[derive(Debug, Default)]
 pub struct Hold(Vec<(PathBuf, Opened)>);
 

@@ -99,7 +99,7 @@ pub struct FlowTools<'a> {
     pub gate: &'a dyn Gate,
     /// Keeps others away from the targets of the case.
     pub hold: &'a Hold,
-    /// Writes down what its ring is asked for, if anybody wants that.
+    /// Notes the requests of its ring, if there is one.
     pub trace: Option<&'a Tracer>,
     /// Of patterns and random offsets.
     pub seed: u64,

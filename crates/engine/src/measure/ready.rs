@@ -193,7 +193,7 @@ impl ReadyFlow {
         self.ring.begin_count(is_device.then_some(self.region));
     }
 
-    /// Clears memory of a device, and says what there is to say of the flow.
+    /// Clears memory of a device, and returns the evidence and warnings of the flow.
     pub(super) fn end(
         &mut self,
         planned: &PlannedFlow,

@@ -1,4 +1,5 @@
-//! The stage of a flow: its name, the ways and the memory that it has a place in, its set-up and its failure.
+//! The stage of a flow: its name, the ways and memories that it works in, its set-up and its
+//! failure.
 
 use std::path::Path;
 
@@ -103,7 +104,7 @@ impl PlannedFlow {
         Some(Warning::NotComparable { stages })
     }
 
-    /// The record of what its stage did.
+    /// The record of its stage.
     pub(super) fn stage_record(&self, tally: &StageTally) -> Option<StageRecord> {
         let name = self.stage.as_ref()?;
         let no_root = (*name == StageName::Digest).then(|| NO_ROOT.to_owned());

@@ -1,8 +1,9 @@
 //! The plan between drives and memory of a GPU, as an end or between two ends: every way in order of preference,
 //! with its obstacles.
 //!
-//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here. Whether cuFile takes
-//! a way without an obstacle shows when it opens with its fallback switched off: a probe asks it.
+//! It rests on the facts of discovery: modules, libraries, kernel, ports. Nothing is loaded here.
+//! Whether cuFile takes a way without an obstacle shows when it opens with its fallback switched
+//! off: a probe asks it.
 
 mod settings;
 mod ways;
@@ -41,7 +42,7 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
 
 const COMPATIBLE: GpuWay = GpuWay::CuFile(Mode::Compatible);
 
-/// The way that a memory of a plan stands for; `None` where it is no GPU's.
+/// The way that a memory of a plan stands for; `None` if it is not a GPU's.
 pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     let (name, words) = memory.name.split_once(" by ")?;
     let ways = [Mode::P2pdma, Mode::NvidiaFs, Mode::Compatible].map(GpuWay::CuFile);

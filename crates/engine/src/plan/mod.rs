@@ -59,7 +59,7 @@ use route::Choice;
 ///
 /// # Errors
 /// When the words do not name endpoints or memories of this machine, or ask for nothing possible on
-/// any machine. What only this copy cannot do is a reason or a refusal in the plan.
+/// any machine. An obstacle to this copy alone is a reason or a refusal in the plan.
 pub fn plan(fabric: &Fabric, asked: &Asked, surveyor: &Surveyor<'_>) -> Result<Plan, PlanError> {
     let system = System::at(Path::new("/"));
     if let Some(gpu) = gpu::asked_for(asked) {

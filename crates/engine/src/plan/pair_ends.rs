@@ -1,4 +1,4 @@
-//! Two words that name devices, and whether anything is copied between those.
+//! The functions that two typed words name, and whether files can be copied between them.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ pub fn pair_ends(
     Some((first, second))
 }
 
-/// Returns whether two words name devices between which nothing is copied: one is neither a drive nor a GPU, or
-/// both are GPUs.
+/// Returns whether two words name devices without a copy between them: one is neither a drive nor a
+/// GPU, or both are GPUs.
 pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
     let kind = |word: &str| {
         let is_file = fabric.is_this_machine() && Path::new(word).exists();

@@ -1,5 +1,5 @@
-//! The kernel and the libraries of a GPU asked: one block read from each end into each memory, and each end registered
-//! with each way of cuFile.
+//! Asks the kernel and the libraries of a GPU: reads one block from each end into each memory, and
+//! registers each end with each way of cuFile.
 //!
 //! The only authoritative answer about a pair is a request; everything else mirrors it. A probe writes
 //! to no drive, and does not show that data arrive: the proof at the start of a copy does. The
@@ -78,7 +78,7 @@ pub fn probe(fabric: &Fabric, plan: &Plan, tools: ProbeTools<'_>) -> Result<Vec<
     Ok(probes)
 }
 
-/// The candidates, and the ends that are no GPU.
+/// The candidates, and the ends that are not a GPU.
 fn looked_at(
     fabric: &Fabric,
     asked: &Asked,
@@ -94,7 +94,7 @@ fn looked_at(
     Ok((now.plan.candidates, vec![now.source, now.target]))
 }
 
-/// `None` where one of the two is no answer.
+/// `None` if one of the two is not an answer.
 fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
     let is_permitted = match answer {
         ProbeAnswer::Permitted => true,

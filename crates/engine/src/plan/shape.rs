@@ -1,4 +1,4 @@
-//! Sizes and counts: how large a request, how many slots, what becomes of the end.
+//! Sizes and counts of a plan: the size of a request, the number of slots, the tail.
 
 use peerlane_reach::PEER_REQUEST_MAX;
 use peerlane_results::{Asked, EndpointKind, MemoryFacts, Route, Shape, Tail, Warning};
@@ -43,7 +43,7 @@ fn stride(request: Bytes) -> Bytes {
     request.round_up(SLOT_ALIGNMENT).unwrap_or(request)
 }
 
-/// Bytes of one request, and what limits it.
+/// Bytes of one request, and its limit in words.
 fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     let limit = |end: &Endpoint| match route {
         Route::Host => end.facts.request_host,

@@ -141,7 +141,7 @@ pub struct Mismatch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The blocks are no powers of two, or the host memory does not hold two pages.
+    /// The blocks are not powers of two, or the host memory does not hold two pages.
     #[error(
         "cannot compare source and target: {length} bytes of host memory do not hold two pages"
     )]
@@ -157,7 +157,7 @@ pub enum VerifyError {
 /// Compares source and target: while a part of them is compared, the next one is read.
 ///
 /// # Errors
-/// [`VerifyError`]; a difference is no error but a result.
+/// [`VerifyError`]; a difference is not an error but a result.
 pub fn verify<R: Ring>(
     ring: &mut R,
     comparison: &ComparisonRequest,

@@ -95,7 +95,7 @@ impl LoadBench {
         loader.for_many().load(parts, &mut tools)
     }
 
-    /// What memory holds.
+    /// The content of memory.
     fn content(&self, memory: &Arc<DeviceMemory>) -> Vec<u8> {
         let (mut pinned, mut queue) =
             (self.gpu.pin(memory.length()).unwrap(), self.gpu.queue().unwrap());

@@ -129,7 +129,7 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<ByteOwner>
     owners
 }
 
-/// Returns the owner and offset of what `name` shows; `None` when it shows bytes of its own.
+/// Returns the owner and offset of the bytes behind `name`; `None` if they are its own.
 fn shown(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     loop_device(system, name).or_else(|| local_export(system, name))
 }

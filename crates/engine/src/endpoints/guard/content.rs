@@ -21,16 +21,16 @@ pub(super) struct ContentLook<'a> {
     /// Range to be written, in bytes of the target.
     pub(super) range: Range<u64>,
     pub(super) usage: Usage,
-    /// Content is no obstacle, and is not looked for.
+    /// Content is not an obstacle, and is not looked for.
     pub(super) is_forced: bool,
 }
 
 /// Purpose of the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// A copy: whatever is not blank stands against it.
+    /// A copy: any block that is not blank is an obstacle.
     Copy,
-    /// A benchmark: stamped sectors of an earlier one do not.
+    /// A benchmark: stamped sectors of an earlier one are not.
     Benchmark,
 }
 

@@ -1,4 +1,4 @@
-//! Users of a device that can be ended: mounts, and whatever is stacked on it.
+//! Users of a device that can be ended: mounts, and devices stacked on it.
 //!
 //! `running_system` checks the running system and swap; no hint names a command for those.
 

@@ -63,7 +63,7 @@ impl GuardSubject<'_> {
     }
 }
 
-/// Asks every guard; what `--force` overrides is left out when it was given.
+/// Asks every guard; findings that `--force` overrides are left out if it was given.
 pub(crate) fn check(
     system: &System,
     surveyor: &Surveyor<'_>,

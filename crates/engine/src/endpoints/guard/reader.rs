@@ -1,4 +1,4 @@
-//! An end that is read by direct I/O and with a deadline for each request, before it is written.
+//! Reads an end by direct I/O, with a deadline for each request, before it is written.
 
 use std::ops::{ControlFlow, Range};
 

@@ -50,7 +50,7 @@ pub(crate) struct Survey {
     pub(crate) read: Bytes,
     /// Longest piece of content in the range that can have been missed; zero where all was read.
     pub(crate) gap: Bytes,
-    /// Offset of the first block with content. What lies behind it was not read.
+    /// Offset of the first block with content. The bytes behind it were not read.
     pub(crate) content: Option<u64>,
     /// Offset of the first block that only a benchmark of this program wrote.
     pub(crate) benchmark: Option<u64>,
@@ -137,7 +137,7 @@ pub struct Surveyor<'a> {
     machine: &'a dyn Machine,
     clock: &'a dyn Clock,
     deadline: Nanos,
-    /// What other surveyors of this command found.
+    /// Findings of other surveyors of this command.
     surveys: Surveys,
     done: RefCell<Vec<(u64, Range<u64>, Survey)>>,
     /// A device has not answered in time. No device is read after that: deadlines must not add up.
@@ -162,7 +162,7 @@ impl<'a> Surveyor<'a> {
         Self { machine, clock, deadline, surveys, done, is_stuck }
     }
 
-    /// The same surveyor, without reading again what these surveys tell.
+    /// The same surveyor, which takes the findings of these surveys instead of reading again.
     #[must_use]
     pub fn with_surveys(self, surveys: &Surveys) -> Self {
         Self { surveys: surveys.clone(), ..self }
@@ -246,7 +246,7 @@ impl<'a> Surveyor<'a> {
         EndReader::new(self.machine, opened, block, (self.clock, self.deadline))
     }
 
-    /// Opens what everybody else sees of a device.
+    /// Opens a device as other programs do, by its block device.
     pub(crate) fn open(&self, live: &Live) -> Result<Opened, SurveyError> {
         let block =
             Live { path: live.guarded_path().to_owned(), passthrough: None, ..live.clone() };

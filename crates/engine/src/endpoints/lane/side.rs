@@ -62,7 +62,8 @@ impl GpuSide {
         }
     }
 
-    /// Counts payload from here on. A proof reads blocks that were never written, which is no payload.
+    /// Counts payload from here on. A proof reads blocks that were never written and are not
+    /// payload.
     pub(crate) fn mark(&mut self) {
         self.before = self.session.as_ref().map(|session| session.mark());
     }

@@ -1,4 +1,4 @@
-//! Memory for slots, fewer of them where there is no room for all.
+//! Memory for slots, fewer of them if there is no room for all.
 
 use std::path::Path;
 

@@ -69,6 +69,6 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// True when a block device went away, or is about to.
     fn is_drive_gone(&self, device: &str) -> bool;
 
-    /// Waits; for what nothing tells when it ends.
+    /// Sleeps, before another look at something that reports no end.
     fn nap(&self, time: Nanos);
 }

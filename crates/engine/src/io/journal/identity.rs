@@ -214,7 +214,7 @@ impl Identity {
         }
     }
 
-    /// Says what kind of thing it is.
+    /// Names its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Device(_) => "a block device",

@@ -1,7 +1,8 @@
 //! Progress of a copy, kept across power loss.
 //!
 //! A [`Journal`] says which bytes stand at the target, and names that target and its source.
-//! A resumed copy writes what [`Journal::done`] lacks. It is right byte for byte because:
+//! A resumed copy writes the ranges that [`Journal::done`] lacks. It is right byte for byte
+//! because:
 //!
 //! 1. A range enters `done` only after a flush of the target that was *submitted after* its write
 //!    completed (`Recorder`); a flush that fails throws away everything that waited for it.
@@ -13,14 +14,14 @@
 //! 4. A checksum, bounds and the form of the ranges are checked on reading. A torn, edited or foreign
 //!    journal is refused, never trusted.
 //! 5. A journal names devices by identifiers stored in them, not by kernel names, which change at a
-//!    boot. [`Journal::differences`] lists what changed; anything in that list forbids resuming.
+//!    boot. [`Journal::differences`] lists changes; any of them forbids resuming.
 //!
 //! Resuming may write bytes again that are done: they come from the same source and are the same.
 //! At the end: flush the target, rename a partial file to its name, fsync its directory, and only
 //! then `Store::remove`. After a crash in between [`Journal::is_complete`] is true.
 //!
-//! Left out on purpose: who may overwrite what (guard), whether a block device was written between
-//! two runs (a drive keeps no time of change: verification at the end decides), any clock.
+//! Left out on purpose: permission to overwrite (guard), writes to a block device between two runs
+//! (a drive keeps no time of change: verification at the end decides), any clock.
 
 mod codec;
 pub(crate) mod difference;

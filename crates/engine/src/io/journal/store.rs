@@ -90,8 +90,8 @@ impl<'a> Store<'a> {
             .map_err(|source| self.failed("note the unfinished file next to", source))
     }
 
-    /// Returns the name that the last holder of this place noted, if it was killed. Anybody who may write
-    /// to the directory may have written it.
+    /// Returns the name that the last holder of this place noted, if it was killed. Any user who
+    /// may write to the directory may have written it.
     pub(crate) fn left(&self) -> Option<&OsStr> {
         self.left.as_deref()
     }
@@ -281,7 +281,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock, and what its last holder noted in it.
+/// The lock, and the note of its last holder in it.
 fn take_lock(
     machine: &dyn SmallFiles,
     directory: &File,

@@ -1,7 +1,7 @@
 //! Asks the drive itself about the namespace behind an open passthrough node.
 //!
-//! Names and numbers in sysfs may be of yesterday's drive; an open node is asked which namespace it is
-//! of, and the drive what its blocks are, before a command is made from either.
+//! Names and numbers in sysfs may be of yesterday's drive; an open node is asked for its namespace,
+//! and the drive for the namespace's blocks, before a command is made from either.
 
 use std::ffi::c_void;
 use std::fs::File;

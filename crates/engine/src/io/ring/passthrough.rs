@@ -9,7 +9,7 @@ use std::fs::File;
 
 use super::{Action, Operation, PushError};
 
-/// A namespace behind a passthrough node: what its commands are made from and how large they may be.
+/// A namespace behind a passthrough node: the facts for its commands, and their largest sizes.
 /// All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassthroughNamespace {

@@ -203,8 +203,8 @@ impl<R: Ring> Around for Staged<R> {
 }
 
 impl<R> Drop for Staged<R> {
-    /// Gives up what stages still work on. Memory that one may still use is neither freed nor taken from
-    /// the drives.
+    /// Gives up chunks that stages still work on. Memory that one may still use is neither freed
+    /// nor taken from the drives.
     fn drop(&mut self) {
         let mut is_over = true;
         for mut stage in mem::take(&mut self.stages) {

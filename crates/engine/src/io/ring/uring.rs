@@ -251,7 +251,7 @@ impl Uring {
         pushed
     }
 
-    /// Hands over what became ready, as far as there is room.
+    /// Hands over operations that became ready, as far as there is room.
     fn hand_over_ready(&mut self) {
         while let Some(held) = self.ready.front().copied() {
             if !self.hand_over(held.number, &held.operation) {

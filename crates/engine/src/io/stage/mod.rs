@@ -1,4 +1,4 @@
-//! Work on the data where it rests: what happens to a chunk in its slot between its read and its writes.
+//! Work on the data where it rests: on a chunk in its slot, between its read and its writes.
 //!
 //! A [`Stage`] is asked to start on a chunk and is polled for its end; a [`Staged`](crate::io::ring::Staged)
 //! ring drives it like a device, with a deadline for each chunk. A stage keeps the length of a chunk. The

@@ -200,7 +200,7 @@ impl Drop for NoteLog {
 }
 
 impl Notes {
-    /// Puts together what belongs together.
+    /// Pairs the notes into phases, waits and requests.
     pub(super) fn read(self) -> Trace {
         let ends = self.phases.iter().skip(1).map(|&(_, at, _)| at).chain([self.end]);
         let phases = self.phases.iter().zip(ends);

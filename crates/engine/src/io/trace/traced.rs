@@ -1,4 +1,4 @@
-//! A ring whose requests are written down, if anybody asked for that.
+//! A ring that notes its requests if a trace was asked for.
 
 use std::{fmt, io};
 

@@ -71,7 +71,7 @@ struct Differ {
 }
 
 impl Differ {
-    /// Compares block by block; what one of them lacks differs.
+    /// Compares block by block; bytes that one of them lacks differ.
     fn between(one: &[u8], other: &[u8], block: usize) -> Self {
         let mut differ = Self::default();
         let all = one.len().max(other.len());
@@ -182,7 +182,7 @@ impl ReadyGpuFlow {
         Ok(Differ::between(memory.unwrap_or_default(), file.unwrap_or_default(), block))
     }
 
-    /// Reads back what slots wrote to the file.
+    /// Reads back the slots' writes to the file.
     pub(super) fn read_back(
         &mut self,
         planned: &PlannedFlow,

@@ -163,7 +163,7 @@ impl ReadyGpuFlow {
         Ok(())
     }
 
-    /// A failure with what GPU or cuFile said of it.
+    /// A failure with the words of GPU or cuFile about it.
     pub(super) fn explained(
         &mut self,
         error: MeasureError,
@@ -189,7 +189,8 @@ impl ReadyGpuFlow {
 }
 
 impl CommonParts<'_> {
-    /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
+    /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; refusals are in the
+    /// evidence.
     fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<OpenRoute<'_>> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {

@@ -88,7 +88,7 @@ pub(super) struct Payload {
     pub(super) tail: Bytes,
     /// Bytes that an earlier run moved.
     pub(super) before: Bytes,
-    /// What this run moved before.
+    /// Bytes that this run moved before, by a memory that went away.
     pub(super) by_lost_memory: MovedByLostMemory,
 }
 

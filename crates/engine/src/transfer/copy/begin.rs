@@ -27,7 +27,7 @@ use crate::io::journal::{
 };
 use crate::io::ranges::RangeSet;
 
-/// Journals of other devices that are looked into to tell what happened to one.
+/// Most journals of other devices that are searched for a device.
 const JOURNALS_LOOKED_AT: usize = 256;
 
 /// Input of the start of a copy.
@@ -206,8 +206,8 @@ impl<'m> Beginning<'_, 'm> {
         self.with_journal(target, store, source, overwrites)
     }
 
-    /// The journal that is there; one that stands in the way of a new copy is refused. That of another
-    /// target is all that tells of what lies there, so no force replaces it.
+    /// The journal that is there; one that stands in the way of a new copy is refused. The journal
+    /// of another target is the only account of its content, so no force replaces it.
     fn found(
         &self,
         store: &Store<'_>,

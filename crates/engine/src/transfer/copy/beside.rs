@@ -252,8 +252,7 @@ fn mode_of_new(source: &Metadata) -> u32 {
     source.permissions().mode() & 0o777 & !umask()
 }
 
-/// The umask, read without a change of it, which other threads would see; all but the owner's rights
-/// where it cannot be read.
+/// The umask, read without changing it, which other threads would see; 077 if it cannot be read.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));

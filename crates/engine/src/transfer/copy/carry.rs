@@ -1,4 +1,4 @@
-//! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
+//! Moves the payload of a copy, and keeps or gives it up when something ends the copy early.
 
 use std::rc::Rc;
 

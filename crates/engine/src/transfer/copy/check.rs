@@ -181,8 +181,8 @@ pub(crate) fn flush_file<R: Ring>(
     }
 }
 
-/// Compares source and target by way of host memory; a sample has as many blocks of what earlier runs
-/// moved as of the rest.
+/// Compares source and target by way of host memory; a sample has as many blocks from earlier runs
+/// as from the rest.
 pub(super) fn verify(
     machine: &dyn Machine,
     ready: &mut AttachedMemory,
@@ -237,7 +237,7 @@ pub(super) fn verify(
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
 }
 
-/// First and last block, and samples of equal size of what earlier runs moved and of the rest.
+/// First and last block, and samples of equal size from earlier runs and from the rest.
 fn sample_of_both(before: &RangeSet, transfer: &Transfer, seed: u64) -> Vec<Range<u64>> {
     let length = transfer.length;
     let unit = transfer.source_block.max(transfer.target_block).max(claims::PAGE);

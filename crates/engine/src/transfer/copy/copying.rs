@@ -80,7 +80,7 @@ impl<'a> Copying<'a> {
         FanOut { read: self.read, targets }
     }
 
-    /// Ends the digests where a target is complete; says what each stage did.
+    /// Ends the digests if a target is complete. Returns the record of each stage.
     fn end_stages(&mut self) -> Vec<StageRecord> {
         let is_complete = |lane: &TargetLane<'_>| lane.failed.is_none() && lane.finished.is_some();
         let ended = if self.lanes.iter().any(is_complete) { self.stages.end() } else { None };

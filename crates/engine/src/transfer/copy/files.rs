@@ -118,7 +118,7 @@ enum TargetLocation<'m> {
 }
 
 impl Drop for OpenTarget<'_> {
-    /// Drops the block device's page cache, which does not hold what commands wrote next to it.
+    /// Drops the block device's page cache, which lacks the writes of commands.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
             drop_page_cache(&self.opened.file);
@@ -210,7 +210,7 @@ impl<'m> OpenTarget<'m> {
         }
     }
 
-    /// Decides what becomes of an unfinished file when the copy ends.
+    /// Decides whether an unfinished file stays when the copy ends.
     pub(super) fn set_kept(&mut self, kept: bool) {
         if let TargetLocation::Beside(beside) = &mut self.place {
             beside.set_kept(kept);

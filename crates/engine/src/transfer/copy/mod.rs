@@ -2,7 +2,7 @@
 //!
 //! Candidates are tried in the plan's order until the kernel and a proof agree that one works; the
 //! answers of each are evidence in the record. Under `auto` host memory comes last, loudly. The
-//! order of the rest is what keeps a target honest: a file takes its name only after verification,
+//! order of the rest keeps a target honest: a file takes its name only after verification,
 //! and whatever ends the copy earlier removes it, or keeps it with a journal for the copy to go on
 //! by. The journal is made when the first part of a copy is flushed, or when something ends it.
 
@@ -65,13 +65,13 @@ use target::Target;
 pub struct Tools<'a> {
     /// Tells the time.
     pub clock: &'a dyn Clock,
-    /// Is told what happens, and may ask for an end.
+    /// Receives progress and notices, and may ask for an end.
     pub watch: &'a mut dyn Watch,
     /// Random seed for names of unfinished files, patterns and samples.
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
-    /// Journal, holes, and what becomes of the memory.
+    /// Options for journal, holes, and memory.
     pub options: CopyOptions,
 }
 
@@ -95,7 +95,7 @@ pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyR
 /// Carries a plan for 1 to 16 targets out on this machine.
 ///
 /// # Errors
-/// [`CopyError`] when nothing was begun; what ends the copy later is the outcome of each target.
+/// [`CopyError`] when nothing was begun; a later end of the copy is the outcome of each target.
 pub fn copy_fan_out(
     fabric: &Fabric,
     plan: &FanOutPlan,

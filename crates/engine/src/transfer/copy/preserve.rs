@@ -20,7 +20,7 @@ use super::CopyError;
 /// Most bytes of one attribute, and of the list of their names
 /// (Linux 7.2 `include/uapi/linux/limits.h`, `XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const XATTR_MAX: usize = 65536;
-/// The access control list of a file, which says what its mode cannot.
+/// The access control list of a file: rights beyond its mode.
 const ACL: &CStr = c"system.posix_acl_access";
 /// Names that belong to the target's own policy, or to directories.
 const LEFT_OUT: [&[u8]; 2] = [b"security.selinux", b"system.posix_acl_default"];

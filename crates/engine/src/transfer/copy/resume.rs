@@ -1,7 +1,7 @@
 //! Implements `--resume`: goes on by a journal, finds the copy complete, or begins.
 //!
-//! So the same command, given again and again, ends with the copy done. Without a journal it does no more
-//! than a copy that begins: what stands against that stands here, too.
+//! So the same command, given again and again, ends with the copy done. Without a journal it does
+//! no more than a copy that begins, and has the same obstacles.
 
 use peerlane_results::{Plan, ResumedWithout, Warning};
 use peerlane_units::Bytes;

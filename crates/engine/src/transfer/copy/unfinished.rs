@@ -10,7 +10,7 @@ use crate::io::journal::{
 };
 use crate::io::system::System;
 
-/// Puts the journal of an unfinished copy first among what stands against another one.
+/// Puts the journal of an unfinished copy first among the refusals of another one.
 pub(super) fn name(
     error: CopyError,
     system: &System,

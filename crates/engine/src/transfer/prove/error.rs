@@ -7,8 +7,8 @@ use crate::io::failure::RequestError;
 /// A step of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProofStep {
-    /// The target is read into the memory; nothing is written. It comes first, since what clears the
-    /// memory afterwards comes from the target.
+    /// The target is read into the memory; nothing is written. It comes first, since the zeroes
+    /// that clear the memory afterwards come from the target.
     ProbeTarget,
     /// The source is read into the memory; nothing is written.
     ProbeSource,

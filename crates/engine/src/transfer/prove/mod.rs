@@ -272,7 +272,7 @@ impl<R: Ring> Prover<'_, R> {
         Err(ProofCause::Differs { offset, found: number(found), expected: number(expected), leg })
     }
 
-    /// Writes back what lay in the target's block behind the payload.
+    /// Writes back the bytes of the target's block behind the payload.
     fn keep_rest(&mut self) -> Result<(), ProofCause> {
         let ProofSetup { length, payload, .. } = *self.setup;
         if payload == length {
@@ -307,7 +307,7 @@ impl<R: Ring> Prover<'_, R> {
     }
 }
 
-/// Bytes that are compared at once; what devices tear or reorder are words of this size or multiples of it.
+/// Bytes that are compared at once; devices tear or reorder words of this size or multiples of it.
 const WORD: usize = 8;
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {

@@ -7,8 +7,8 @@ use super::Rules;
 pub(super) enum PieceRoute {
     /// The request names the place.
     InPlace,
-    /// The request names memory of the caller so many bytes behind the place, which is where direct I/O may put it;
-    /// what lies there belongs to the pieces that follow, so pieces are moved in their order.
+    /// The request names memory of the caller so many bytes behind the place, aligned for direct
+    /// I/O; the bytes there belong to the pieces that follow, so pieces are moved in their order.
     Shifted(u64),
     /// The request names host memory of our own.
     Copied,

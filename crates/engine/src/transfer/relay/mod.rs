@@ -10,11 +10,12 @@
 //! A target that fails or does not answer is dropped and named. The others go on; with none left the
 //! relay ends.
 //!
-//! Parts begin in order and end in any order, so after a failure only what [`Moved::written`] holds is
-//! certain. A request that is never answered is given up after its deadline, while the device may still
-//! use its slot. A slot that the device may still write is not used again. Neither is a slot with a
-//! merged block, which holds bytes from outside the copy. Any other slot is used again, and its
-//! range does not count as written. Memory in use does not grow with the length of the copy.
+//! Parts begin in order and end in any order, so after a failure only the ranges of
+//! [`Moved::written`] are certain. A request that is never answered is given up after its deadline,
+//! while the device may still use its slot. A slot that the device may still write is not used
+//! again. Neither is a slot with a merged block, which holds bytes from outside the copy. Any other
+//! slot is used again, and its range does not count as written. Memory in use does not grow with
+//! the length of the copy.
 
 mod load;
 mod moved;

@@ -1,5 +1,5 @@
-//! The state of a relay, without a ring and without a clock: which request comes next, and what each
-//! answer means.
+//! The state of a relay, without a ring and without a clock: chooses the next request, and
+//! interprets each answer.
 
 use std::collections::{BTreeMap, VecDeque};
 

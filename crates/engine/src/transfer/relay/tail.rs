@@ -1,4 +1,4 @@
-//! The end of a copy that is no whole block of the target, merged in host memory.
+//! The end of a copy that is not a whole block of the target, merged in host memory.
 
 use peerlane_results::MemoryKind;
 

@@ -50,7 +50,7 @@ impl Targets {
     }
 }
 
-/// A piece of the copy, and which target wants what of it; one that wants nothing has it already.
+/// A piece of the copy, and each target's share of it; a target without one has it already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkPiece {
     /// Offsets from the start of the copy.
@@ -84,7 +84,7 @@ pub(crate) trait RelayWork {
     /// and targets, counted from the start of the copy, and ends on one or with the copy.
     ///
     /// # Errors
-    /// When it is not to be known what follows; the relay then drains and stops.
+    /// When the next piece cannot be told; the relay then drains and stops.
     fn next_piece(&mut self) -> Option<io::Result<WorkPiece>>;
 
     /// Bytes of the copy that a target has and that no piece holds for it: where progress begins.

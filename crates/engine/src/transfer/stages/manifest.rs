@@ -5,7 +5,7 @@
 //! name when the copy is complete; a copy that goes on after an interruption goes on with its
 //! lines. The root is the sum modulo 2^128 of the XXH3-128 digests of all lines, each as offset and
 //! length in 64 bits, lowest byte first, and the digest, highest byte first: it is the same in any
-//! order. It finds corruption; it is no signature.
+//! order. It finds corruption, but is not a signature.
 
 mod read;
 mod write;

@@ -237,8 +237,8 @@ impl StageRow {
         self.digests().is_some_and(|digests| digests.has_manifest())
     }
 
-    /// Drops digests that are not of this copy, by its journal, or not of what that says is done. Returns
-    /// what lacks a digest.
+    /// Drops digests that are not of this copy, by its journal, or not of the ranges done. Returns
+    /// the ranges without a digest.
     pub(crate) fn keep_only(
         &self,
         copy: Option<&str>,

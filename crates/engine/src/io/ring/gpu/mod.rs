@@ -30,7 +30,7 @@ use super::{Completion, FileId, Operation, PushError, RegionId, Ring, Uring};
 use bounce::Bounce;
 use workers::Workers;
 
-/// Pause between two looks at copies: about what 1 MiB takes over 16 lanes of PCIe 4.0.
+/// Pause between two looks at copies: about the time of 1 MiB over 16 lanes of PCIe 4.0.
 const NAP: Nanos = Nanos(50_000);
 
 /// Tries of a mode of cuFile that another user is in the way of, and the time between.
@@ -153,7 +153,7 @@ impl GpuRing {
         Ok(self.place(RegionMemory::Gpu(memory)))
     }
 
-    /// Takes a file; what cuFile says of it is kept.
+    /// Takes a file, and registers it with cuFile.
     ///
     /// # Errors
     /// The system's answer, or cuFile's.
@@ -216,7 +216,7 @@ impl GpuRing {
         pushed
     }
 
-    /// Takes what ended, and lets pieces go on that wait for it.
+    /// Takes completions, and lets pieces go on that wait for them.
     fn collect(&mut self) {
         while let Some(Completion { tag, result }) = self.ring.pop() {
             match (self.tags.take(tag), &mut self.way) {
