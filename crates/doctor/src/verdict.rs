@@ -25,7 +25,7 @@ impl EndsVerdict {
     }
 }
 
-/// The first fact, and the first command where the first fact names none and something is unknown.
+/// The first fact, and the first command if the first fact names none and something is unknown.
 fn deciding(state: RouteState, facts: &[String]) -> String {
     let Some(first) = facts.first() else { return String::new() };
     let is_open = matches!(state, RouteState::Unknown | RouteState::Expected);

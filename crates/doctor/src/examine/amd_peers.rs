@@ -16,7 +16,7 @@ const SHOW: &str =
 /// An option that peers of these GPUs take.
 struct KernelOption {
     name: &'static str,
-    /// Its value; `None` where it is unknown.
+    /// Its value; `None` if it is unknown.
     value: Option<bool>,
 }
 

@@ -1,9 +1,10 @@
 //! Audit of `/etc/cufile.json`: keys that force, forbid or allow a route of cuFile.
 //!
-//! Effects and defaults are those of NVIDIA's "GPUDirect Storage Benchmarking and Configuration Guide", and where
-//! named of its gds-diag; the first version of a key is that of the first published library that has its name
-//! (`strings libcufile.so.0` of 1.11, 1.14 and every release from 1.15 to 1.20). None of it was tried on a GPU.
-//! A program may name another file, and variables of its environment override some keys: neither is seen.
+//! Effects and defaults are those of NVIDIA's "GPUDirect Storage Benchmarking and Configuration
+//! Guide", and, if named, of its gds-diag; the first version of a key is that of the first
+//! published library that has its name (`strings libcufile.so.0` of 1.11, 1.14 and every release
+//! from 1.15 to 1.20). None of it was tried on a GPU. A program may name another file, and
+//! variables of its environment override some keys: neither is seen.
 
 mod denied;
 mod host;
@@ -22,7 +23,7 @@ pub(super) struct CufileNote {
     pub(super) value: String,
     /// The effect on the route.
     pub(super) consequence: String,
-    /// Advice, with a command where there is one.
+    /// Advice, with a command if there is one.
     pub(super) advice: String,
     /// First version of cuFile with the key.
     pub(super) since: &'static str,

@@ -161,8 +161,8 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
 
 /// Drives whose own limit is so low that a block takes many commands; those with one limit together.
 ///
-/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; where it is not
-/// known whether there is one, neither is whose limit this is.
+/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; if its
+/// presence is unknown, so is the owner of this limit.
 fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
     if !matches!(fabric.iommu, IommuMode::Off | IommuMode::Passthrough) {
         return None;

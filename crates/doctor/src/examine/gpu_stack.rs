@@ -100,12 +100,12 @@ impl Gpus {
     }
 }
 
-/// Returns whether a library is installed; `None` where that is unknown.
+/// Returns whether a library is installed; `None` if that is unknown.
 fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
     Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
 }
 
-/// A library as evidence; `None` where nothing is known of it.
+/// A library as evidence; `None` if nothing is known of it.
 pub(super) fn looked_for(fabric: &Fabric, library: &str) -> Option<Evidence> {
     let showed = if is_installed(fabric, library)? { "is there" } else { "is not" };
     Some(saw("/usr/lib and the other usual folders", format!("{library} {showed}")))
@@ -388,7 +388,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
     on.add(found, gpus.bears_on());
 }
 
-/// The reason why cuFile has no direct mode by P2PDMA; `None` where it may have.
+/// The reason why cuFile has no direct mode by P2PDMA; `None` if it may have.
 fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
     if gpus.iter().any(|gpu| gpu.p2pmem.is_some()) {
         return None;

@@ -19,7 +19,7 @@ const DEFAULT: PathClass = PathClass::Pxb;
 /// NCCL takes every path on AMD's processors with up to this many GPUs.
 const FEW_GPUS: usize = 2;
 
-/// The settings for GPUs of NVIDIA and network controllers; none where neither use is there.
+/// The settings for GPUs of NVIDIA and network controllers; none if neither use is there.
 pub(super) fn settings(fabric: &Fabric, judged: &[JudgedPairs]) -> Vec<NcclSetting> {
     let of = |of_use: Use| {
         let is_nvidia = |id: FunctionId| fabric.function(id).vendor == Some(gpu::VENDOR_NVIDIA);
@@ -136,7 +136,7 @@ fn class(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> Option<P
     PacketPath::new(fabric, first, second).class
 }
 
-/// The farthest class of these pairs, and one that has it; `None` where a class is unknown.
+/// The farthest class of these pairs, and one that has it; `None` if a class is unknown.
 fn farthest(
     fabric: &Fabric,
     pairs: &[&JudgedPairs],

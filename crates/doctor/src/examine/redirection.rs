@@ -116,7 +116,7 @@ fn register(fabric: &Fabric, id: FunctionId) -> Evidence {
     saw(format!("{}/config", at(function)), format!("ACS control register {control}"))
 }
 
-/// The parameter of this kernel; commands that change the ports at once where it honours none.
+/// The parameter of this kernel; commands that change the ports at once if it honours none.
 fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     let weakens = Some(WEAKENS.to_owned());
     match parameter(fabric, ports) {

@@ -12,7 +12,7 @@ use peerlane_units::Bytes;
 use super::{Endpoint, EndpointError, drive_name, request_host, request_p2p};
 use crate::endpoints::suggestion::hint_of_device;
 
-/// Limit of the DMA layer on requests where an IOMMU translates (`dma_opt_mapping_size()` of Linux
+/// Limit of the DMA layer on requests if an IOMMU translates (`dma_opt_mapping_size()` of Linux
 /// 7.2, which drivers/nvme/host/pci.c heeds).
 const TRANSLATED_REQUEST_MAX: Bytes = Bytes::kib(128);
 

@@ -54,7 +54,7 @@ const PEER_SEGMENT: u64 = 4096;
 /// Most bytes of one request through host memory; the kernel's own default
 /// (Linux 7.2 `block/blk-settings.c`, `BLK_DEF_MAX_SECTORS_CAP`).
 const HOST_REQUEST_MAX: Bytes = Bytes::mib(4);
-/// Assumed where nothing tells.
+/// Assumed if nothing tells.
 const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
 
 /// One end of a copy, looked at.
@@ -62,7 +62,7 @@ const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
 pub struct Endpoint {
     /// Facts of it, for a plan.
     pub facts: EndpointFacts,
-    /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
+    /// The controller whose DMA engine moves its payload; `None` if there is none to be judged.
     pub initiator: Option<FunctionId>,
     /// Further controllers that serve its payload, if it is spread over several drives.
     pub(crate) further: Vec<FunctionId>,
@@ -76,7 +76,7 @@ pub(crate) struct Live {
     /// Absolute, links resolved.
     pub(crate) path: PathBuf,
     pub(crate) node: PathNode,
-    /// The block device itself, or the one below the file system; `None` where there is none.
+    /// The block device itself, or the one below the file system; `None` if there is none.
     pub(crate) device: Option<BlockDevice>,
     /// The kind of that device.
     pub(crate) layer: Option<Layer>,

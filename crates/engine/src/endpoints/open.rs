@@ -1,4 +1,4 @@
-//! Opens files, block devices and passthrough nodes, with direct I/O where they take it.
+//! Opens files, block devices and passthrough nodes, with direct I/O if they take it.
 //!
 //! Opening a device whose far side is gone may block for as long as its driver tries. So all of
 //! this runs in a process that can be left behind ([`apart`]), and has a deadline.
@@ -45,7 +45,7 @@ impl Drop for Opened {
 /// Opens a file once more for reading, with a position and flags of its own.
 ///
 /// # Errors
-/// The system's answer; `ENOENT` where `/proc` is not mounted.
+/// The system's answer; `ENOENT` if `/proc` is not mounted.
 pub(crate) fn reopen(file: &File) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
@@ -109,8 +109,8 @@ pub(crate) fn open_source(live: &Live, deadline: Nanos) -> io::Result<Opened> {
     open(OFlags::RDONLY, live, deadline)
 }
 
-/// Opens with direct I/O where that is expected, and through the page cache where the file system
-/// then answers `EINVAL`; a device always has direct I/O.
+/// Opens with direct I/O if that is expected, and through the page cache if the file system then
+/// answers `EINVAL`; a device always has direct I/O.
 ///
 /// # Errors
 /// The system's answer; `TimedOut` after `deadline`.

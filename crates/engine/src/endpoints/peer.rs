@@ -165,7 +165,7 @@ fn layer_refusal(name: &str, layer: &Layer, kernel: &Kernel, role: Role) -> Opti
     Some(queue().way_out(way_out))
 }
 
-/// An md array passes pages on where its level does and every member takes them.
+/// An md array passes pages on if its level does and every member takes them.
 fn array(
     name: &str,
     level: &str,
@@ -224,7 +224,7 @@ pub(super) fn passthrough_refusal(device: &BlockDevice) -> Option<String> {
         .then(|| format!("{name} is served by no PCI function of this machine, or by several"))
 }
 
-/// Returns the obstacle of protection information: where the CPU makes or checks it, the CPU reads
+/// Returns the obstacle of protection information: if the CPU makes or checks it, the CPU reads
 /// the payload.
 fn protection(device: &BlockDevice, role: Role) -> Option<Obstacle> {
     let integrity = device.integrity?;

@@ -3,8 +3,8 @@
 //!
 //! Names of one directory change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however
 //! many. Nothing is promised between two directories. A text that
-//! was not flushed is there whole, in part, as zeroes, or not at all; where it replaced one that was, this or the new
-//! one is there, perhaps with the length of the other.
+//! was not flushed is there whole, in part, as zeroes, or not at all; if it replaced one that was,
+//! this or the new one is there, perhaps with the length of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

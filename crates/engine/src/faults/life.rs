@@ -58,7 +58,7 @@ pub struct Untrue {
     pub seed: u64,
     /// Fault of the drives.
     pub kind: FaultKind,
-    /// Number of the run of the program, from 1; 0 where it is not known.
+    /// Number of the run of the program, from 1; 0 if it is not known.
     pub run: u32,
     /// The invariant that was broken.
     pub what: String,

@@ -30,12 +30,12 @@ thread_local! {
 const POOLED: usize = 64 << 10;
 
 /// Bounds of a run of the program; one that goes beyond them panics with its seed. A run takes some
-/// hundred requests, and some seconds where it waits for a drive.
+/// hundred requests, and some seconds if it waits for a drive.
 const OPERATIONS_MAX: u64 = 100_000;
 const TIME_MAX: Nanos = Nanos::seconds(600);
 const QUESTIONS_MAX: u64 = 100_000;
 
-/// Panics where the program waits for ever.
+/// Panics if the program waits for ever.
 pub(super) fn judge_time(clock: &SimClock) {
     assert!(clock.now() < TIME_MAX, "it waits for ever");
 }

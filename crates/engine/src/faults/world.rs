@@ -343,8 +343,8 @@ impl World {
         }
     }
 
-    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or any where a copy
-    /// that begins leaves no page out.
+    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or
+    /// any if a copy that begins leaves no page out.
     pub(super) fn lose_sector(&mut self, is_resumed: bool) {
         let start = self.targets[self.broken].shape.offset;
         let CopySizes { source_block, length, .. } = self.shape;

@@ -2,7 +2,7 @@
 //!
 //! One errno means different things by direction, memory and kernel; `Cause::from_errno` is the only place
 //! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
-//! answers of older kernels are named where they differ.
+//! answers of older kernels are named if they differ.
 
 use std::fmt;
 use std::io;
@@ -38,7 +38,7 @@ impl fmt::Display for Role {
 pub const HINT_OF_SIZE: &str =
     "`ulimit -f` shows how large a file may be here; a file system has a limit, too";
 
-/// Returns advice where the system denies the user access, or lets no file be as large.
+/// Returns advice if the system denies the user access, or lets no file be as large.
 pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some(format!(

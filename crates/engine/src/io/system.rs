@@ -138,7 +138,7 @@ impl System {
         names.find(|name| self.number(name) == Some(number))
     }
 
-    /// Every mount; empty where that cannot be read.
+    /// Every mount; empty if that cannot be read.
     pub(crate) fn mounts(&self) -> Vec<MountinfoLine> {
         let text = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
         text.lines().filter_map(MountinfoLine::parse).collect()
@@ -162,8 +162,7 @@ impl System {
             .collect()
     }
 
-    /// Counts the devices of the mounted btrfs that `name` is one of; none where it is part of
-    /// none.
+    /// Counts the devices of the mounted btrfs that `name` is one of; none if it is part of none.
     pub(crate) fn btrfs_width(&self, name: &str) -> usize {
         let ids = self.names("sys/fs/btrfs").into_iter();
         ids.map(|id| self.names(&format!("sys/fs/btrfs/{id}/devices")))

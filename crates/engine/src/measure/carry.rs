@@ -67,8 +67,8 @@ impl PlannedFlow {
     /// Carries the flow out once.
     ///
     /// # Errors
-    /// [`MeasureError`]; where it failed before it moved, others of the case must be told through their
-    /// gate by the caller.
+    /// [`MeasureError`]; if it failed before it moved, others of the case must be told through
+    /// their gate by the caller.
     pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome> {
         let mut carrier = self.carrier(tools)?;
         if !tools.gate.begin() {

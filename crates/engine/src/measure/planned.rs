@@ -158,12 +158,12 @@ impl PlannedFlow {
         &self.warnings
     }
 
-    /// Facts of the source; `None` where it is memory.
+    /// Facts of the source; `None` if it is memory.
     pub fn source(&self) -> Option<&EndpointFacts> {
         self.source.storage().map(|end| &end.facts)
     }
 
-    /// Facts of the target; `None` where it is memory.
+    /// Facts of the target; `None` if it is memory.
     pub fn target(&self) -> Option<&EndpointFacts> {
         self.target.storage().map(|end| &end.facts)
     }

@@ -44,7 +44,7 @@ pub(super) struct ReadyFlow {
     /// Host memory for proof and check.
     pub(super) host: RegionId,
     pub(super) shape: SlotShape,
-    /// Block sizes of source and target, of the one end for both where there is only one.
+    /// Block sizes of source and target, of the one end for both if there is only one.
     pub(super) blocks: [u64; 2],
     pub(super) evidence: Vec<RouteEvidence>,
 }
@@ -148,7 +148,7 @@ impl PlannedFlow {
 }
 
 impl ReadyFlow {
-    /// Returns the transfer for a relay from source to target; `None` where there is one drive
+    /// Returns the transfer for a relay from source to target; `None` if there is one drive
     /// only.
     pub(super) fn transfer(&self, planned: &PlannedFlow, deadline: Nanos) -> Option<Transfer> {
         let (source, target) = (self.source?, self.target?);

@@ -63,7 +63,7 @@ fn hint(name: &StageName, planned: &PlannedFlow) -> String {
 }
 
 impl PlannedFlow {
-    /// Reason why no chunk rests where a stage could work on it; `None` where requests of a ring move payload.
+    /// Reason why no chunk rests where a stage could work on it; `None` if requests of a ring move payload.
     fn way_without_stages(&self) -> Option<&'static str> {
         if self.gpu.is_some() {
             let reason =
@@ -111,7 +111,7 @@ impl PlannedFlow {
         Some(StageRecord { no_root, ..tally.record(name.to_string()) })
     }
 
-    /// Names the stage and its own words where that is why a flow ended.
+    /// Names the stage and its own words if that is why a flow ended.
     pub(super) fn name_the_stage(
         &self,
         error: MeasureError,

@@ -28,7 +28,7 @@ pub fn examine_copy(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRec
     peerlane_doctor::examine_copy(fabric, copy, &host_facts(fabric))
 }
 
-/// The functions whose memory may not be taken, asked of this machine where the fabric is of it.
+/// The functions whose memory may not be taken, asked of this machine if the fabric is of it.
 fn host_facts(fabric: &Fabric) -> HostFacts {
     let mut facts = HostFacts::default();
     if !fabric.is_this_machine() {

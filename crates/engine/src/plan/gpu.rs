@@ -169,7 +169,7 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
 }
 
 /// The first way without an obstacle of the route that was asked for. Compatibility mode is never chosen: pinned host
-/// memory does the same without cuFile, whose registration fails where udev is missing.
+/// memory does the same without cuFile, whose registration fails if udev is missing.
 fn choose(
     fabric: &Fabric,
     choice: RouteChoice,

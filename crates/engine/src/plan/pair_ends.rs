@@ -6,7 +6,7 @@ use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::Plan;
 
-/// The functions that two words name; `None` where one of them names none.
+/// The functions that two words name; `None` if one of them names none.
 ///
 /// If there is a plan, its ends are taken: a file stands for the drive below it.
 pub fn pair_ends(

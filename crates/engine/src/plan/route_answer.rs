@@ -194,7 +194,7 @@ fn answer_or(
     }
 }
 
-/// Two drives as functions; `None` where an end is a file.
+/// Two drives as functions; `None` if an end is a file.
 fn pair_of_drives(fabric: &Fabric, one: &str, other: &str) -> Option<RouteAnswer> {
     let (one, other) = (PROVIDERS.find(fabric, one)?, PROVIDERS.find(fabric, other)?);
     Some(devices::answer(fabric, one, other))

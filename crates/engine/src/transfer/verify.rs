@@ -119,7 +119,7 @@ pub struct Verified {
     pub interrupted: bool,
     /// Time that a CPU spent comparing and hashing; reads were under way meanwhile.
     pub comparing: Nanos,
-    /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` where none
+    /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` if none
     /// was asked for.
     pub digests: Option<[u64; 2]>,
 }

@@ -86,7 +86,7 @@ impl LoadBench {
         Loader::new(&self.gpu, &ways, &self.pool, self.settings).load(parts, &mut tools)
     }
 
-    /// The same where a failure of one part leaves the others alone.
+    /// The same if a failure of one part leaves the others alone.
     fn load_many(&self, parts: &[LoadPart]) -> LoadResults {
         let ways = LoadRoutes::new(RouteChoice::Host);
         let clock = MonotonicClock::start();

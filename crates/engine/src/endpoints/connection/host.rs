@@ -33,7 +33,8 @@ pub struct HostNameError {
 }
 
 impl HostName {
-    /// Reads the names below a root, and creates the NQN where there is none. `seed` is a random number.
+    /// Reads the names below a root, and creates the NQN if there is none. `seed` is a random
+    /// number.
     pub(super) fn read_or_create(root: &Path, seed: u64) -> Result<Self, HostNameError> {
         let folder = root.join(FOLDER);
         let path = folder.join("hostnqn");

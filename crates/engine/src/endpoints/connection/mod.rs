@@ -99,7 +99,7 @@ pub fn connect(
     })
 }
 
-/// True where `delete_controller` cannot be written, as in most containers: a connection would stay.
+/// True if `delete_controller` cannot be written, as in most containers: a connection would stay.
 fn is_sysfs_read_only() -> bool {
     let found = rustix::fs::statvfs("/sys/class/nvme");
     found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))

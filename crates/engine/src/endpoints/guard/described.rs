@@ -23,7 +23,7 @@ pub(crate) fn check(fabric: &Fabric, wanted: GuardSubject<'_>) -> Findings {
 }
 
 /// Refuses two drives that are one namespace by different names: one serial number, one model, one number of
-/// the namespace. Two controllers of a drive show it so where the kernel does not join them.
+/// the namespace. Two controllers of a drive show it so if the kernel does not join them.
 fn same_namespace(fabric: &Fabric, wanted: GuardSubject<'_>) -> Option<Refusal> {
     let (source, target) = (Space::new(fabric, wanted.source)?, Space::new(fabric, wanted.target)?);
     if source.device == target.device || !source.is_same_namespace(&target) {

@@ -65,7 +65,7 @@ pub(super) fn behind(system: &System, target: &Endpoint) -> Option<String> {
     (!system.is_same_disk(own, &disk)).then_some(disk)
 }
 
-/// Describes the uses of a disk or a part of it, and how each ends; `None` where there is none.
+/// Describes the uses of a disk or a part of it, and how each ends; `None` if there is none.
 pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, String)> {
     let relatives = Relatives::of_disk(system, disk);
     let mounts = relatives.mounts(system);

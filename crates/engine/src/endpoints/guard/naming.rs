@@ -10,7 +10,7 @@ use peerlane_units::Bytes;
 use super::survey::{BLOCK, SurveyError, Surveyor, is_blank};
 use crate::endpoints::Live;
 
-/// Names of the content of a device or a range of it, by its two ends; none where they are blank.
+/// Names of the content of a device or a range of it, by its two ends; none if they are blank.
 ///
 /// Unrecognised content is named by its offset: `first`, or the first content at the ends.
 pub(super) fn carried(

@@ -52,7 +52,7 @@ pub struct DeviceSummary {
     pub identity: DeviceIdentity,
     /// Size of the device or the partition.
     pub size: Bytes,
-    /// Names of its content, empty for a blank device; `None` where it could not be read.
+    /// Names of its content, empty for a blank device; `None` if it could not be read.
     pub content: Option<Vec<String>>,
     /// Its partitions, in order of start.
     pub partitions: Vec<PartitionSummary>,
@@ -73,7 +73,7 @@ pub struct PartitionSummary {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// Names of its content, by its two ends; `None` where they could not be read.
+    /// Names of its content, by its two ends; `None` if they could not be read.
     pub content: Option<Vec<String>>,
 }
 
@@ -82,7 +82,7 @@ pub struct PartitionSummary {
 pub struct JournalPlace<'a> {
     /// As a person names it; `None` for the place that belongs to the target.
     pub path: Option<&'a Path>,
-    /// Decides where journals of devices are kept.
+    /// Decides the folder for journals of devices.
     pub environment: &'a StateEnvironment,
 }
 

@@ -93,7 +93,7 @@ fn fits_device(asked: &Asked, target: &EndpointFacts, length: Bytes) -> Option<R
     })
 }
 
-/// A size in words; in bytes where the words would not tell it from another size.
+/// A size in words; in bytes if the words would not tell it from another size.
 fn in_words(size: Bytes, other: Bytes) -> String {
     let is_told_apart = size.to_string() != other.to_string();
     if is_told_apart { size.to_string() } else { format!("{} bytes", size.0) }

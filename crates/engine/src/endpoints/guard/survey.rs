@@ -48,7 +48,7 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) struct Survey {
     /// Bytes read.
     pub(crate) read: Bytes,
-    /// Longest piece of content in the range that can have been missed; zero where all was read.
+    /// Longest piece of content in the range that can have been missed; zero if all was read.
     pub(crate) gap: Bytes,
     /// Offset of the first block with content. The bytes behind it were not read.
     pub(crate) content: Option<u64>,

@@ -22,7 +22,7 @@ pub(super) struct WriteMark {
 }
 
 impl WriteMark {
-    /// The mark of an open device; `None` where writes to it are not known.
+    /// The mark of an open device; `None` if writes to it are not known.
     pub(super) fn read(system: &System, live: &Live, file: &File) -> Option<Self> {
         let is_local = matches!(live.layer, Some(Layer::Nvme { network: None }));
         if !is_local || live.passthrough.is_some() || live.node != PathNode::Block {

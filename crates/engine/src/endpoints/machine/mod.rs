@@ -31,7 +31,7 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// Returns the reader of sysfs and procfs.
     fn system(&self) -> &System;
 
-    /// A ring with room for so many requests; `has_nodes` where it is to take passthrough nodes.
+    /// A ring with room for so many requests; `has_nodes` if it is to take passthrough nodes.
     ///
     /// # Errors
     /// When the kernel gives none.

@@ -20,7 +20,7 @@ pub(crate) struct DeviceReads {
 }
 
 impl DeviceReads {
-    /// Counts ranges of a file or device; `None` where its file system does not tell them apart.
+    /// Counts ranges of a file or device; `None` if its file system does not tell them apart.
     ///
     /// # Errors
     /// As [`data_ranges`].

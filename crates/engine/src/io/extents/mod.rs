@@ -124,7 +124,7 @@ pub(crate) fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns the first block of `within` that holds data; `None` where all of it is a hole.
+/// Returns the first block of `within` that holds data; `None` if all of it is a hole.
 ///
 /// # Errors
 /// As [`data_ranges`].

@@ -117,7 +117,7 @@ impl DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    /// The identity in words, with the name that tells it from `other` where the words alone do not.
+    /// The identity in words, with the name that tells it from `other` if the words alone do not.
     pub(super) fn described_beside(&self, other: &Self) -> String {
         let words = self.to_string();
         let differs = |id: &&StableId| {
@@ -181,8 +181,8 @@ impl FileIdentity {
         self.is_same_file_system(other) && self.inode == other.inode && born
     }
 
-    /// Tells whether both lie on one file system. The device below decides where it has a stable
-    /// name, else the id of the file system.
+    /// Tells whether both lie on one file system. The device below decides if it has a stable name,
+    /// else the id of the file system.
     pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
         match (&self.device, &other.device) {
             (Some(left), Some(right))

@@ -14,7 +14,7 @@ const NAME_MAX: usize = 255;
 /// Bytes that the store adds to a name while it works.
 const ROOM_FOR_ENDINGS: usize = ".lock".len();
 
-/// The environment that decides where state is kept; passed in, since the engine reads none.
+/// The environment variables for the folder of state; passed in, since the engine reads none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateEnvironment {
     /// `XDG_STATE_HOME`.

@@ -96,7 +96,7 @@ impl<'a> Store<'a> {
         self.left.as_deref()
     }
 
-    /// Returns where the journal is.
+    /// Returns the path of the journal.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -335,7 +335,7 @@ fn write_lock(machine: &dyn SmallFiles, lock: &File, name: Option<&OsStr>) -> io
     machine.rewrite(lock, &text)
 }
 
-/// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was
+/// The process that a lock names in its first line, and the file name after it; `None` if it is none. One that was
 /// only just made is empty; one whose content a loss of power took holds zeros, or the beginning of a lock.
 fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();

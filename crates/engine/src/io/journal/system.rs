@@ -153,7 +153,7 @@ impl ConfinedRoot {
         resolved.starts_with(&self.root).then_some(resolved)
     }
 
-    /// The text of an attribute without blanks and control characters at its ends; `None` where it
+    /// The text of an attribute without blanks and control characters at its ends; `None` if it
     /// is not there, empty or no text.
     fn attribute(&self, directory: &Path, name: &str) -> Option<String> {
         let path = self.resolve(&directory.join(name))?;

@@ -188,7 +188,7 @@ pub trait Ring {
     /// Takes a region; it is released when the ring is dropped and nothing is in flight.
     fn attach_region(&mut self, region: Self::Region) -> RegionId;
 
-    /// Length of a region in bytes; `None` where there is no such region.
+    /// Length of a region in bytes; `None` if there is no such region.
     fn region_length(&self, region: RegionId) -> Option<u64>;
 
     /// Operations that can be pushed now.
@@ -224,7 +224,7 @@ pub trait Ring {
         self.host_range(region, 0..length)
     }
 
-    /// Has the next wait end also once something can be read from a descriptor; false where it does not,
+    /// Has the next wait end also once something can be read from a descriptor; false if it does not,
     /// and the caller has to look again by itself.
     fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         let _ = descriptor;

@@ -21,7 +21,7 @@ pub struct PassthroughNamespace {
     pub request_max: u64,
     /// Most pages of memory that one of them touches.
     pub pages_max: u64,
-    /// Most bytes that one write-zeroes command covers; zero where the drive has no such command.
+    /// Most bytes that one write-zeroes command covers; zero if the drive has no such command.
     pub zeroes_max: u64,
 }
 

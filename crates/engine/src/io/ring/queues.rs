@@ -69,7 +69,7 @@ impl Queues {
         }
     }
 
-    /// Queues a request; false where there is no room, or the ring is too narrow for it.
+    /// Queues a request; false if there is no room, or the ring is too narrow for it.
     ///
     /// # Safety
     /// Memory and file of the request must stay valid until its completion was popped.

@@ -26,7 +26,7 @@ const REPORT_DWORDS: u32 = 1023;
 pub(crate) struct Sharing {
     /// The namespace may be attached to several controllers (NMIC, bit 0).
     pub(crate) is_shared: bool,
-    /// Identifiers of the controllers that it is attached to; `None` where the drive does not tell.
+    /// Identifiers of the controllers that it is attached to; `None` if the drive does not tell.
     pub(crate) controllers: Option<Vec<u16>>,
     /// The reservation in force.
     pub(crate) reservation: Option<Reservation>,

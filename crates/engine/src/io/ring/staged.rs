@@ -21,7 +21,7 @@ const NAP: Nanos = Nanos(50_000);
 
 /// A ring, and the stages that work on its regions.
 pub struct Staged<R> {
-    /// There until it is dropped; left behind where a stage still works on its memory.
+    /// There until it is dropped; left behind if a stage still works on its memory.
     ring: Option<R>,
     stages: Vec<Box<dyn Stage>>,
     /// Chunks that wait for their stage.

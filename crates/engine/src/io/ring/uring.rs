@@ -2,7 +2,7 @@
 //!
 //! Reads and writes carry plain addresses. Registered buffers would save pinning, but the kernel
 //! refuses them for P2P pages (`io_uring/rsrc.c`, long-term pins; Linux 7.2). Files are registered
-//! where the kernel can.
+//! if the kernel can.
 //!
 //! Soundness rests on three facts: the ring owns every file and region, an operation is checked
 //! against its region before it is queued, and a ring that is dropped while the kernel still works on
@@ -36,7 +36,7 @@ pub use error::UringError;
 use workers::{POLLED, RingFile, WATCHED};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the plan), each of them two
-/// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
+/// if it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
 /// Time that a dropped ring waits for the kernel before it leaks files and memory that the kernel
@@ -73,7 +73,7 @@ impl fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// Sets up a ring with room for `entries` operations at a time, fewer where the kernel clamps.
+    /// Sets up a ring with room for `entries` operations at a time, fewer if the kernel clamps.
     ///
     /// # Errors
     /// [`UringError`], by the system's answer.
@@ -226,7 +226,7 @@ impl Uring {
         for_file!(Fd(descriptor))
     }
 
-    /// Queues an operation that was checked under its number; false where there is no room.
+    /// Queues an operation that was checked under its number; false if there is no room.
     fn hand_over(&mut self, number: u64, operation: &Operation) -> bool {
         if let Some(task) = self.task(operation) {
             return self.hand_to_worker(number, operation.file, task);
@@ -261,7 +261,7 @@ impl Uring {
         }
     }
 
-    /// Takes a result of the kernel; `None` where the operation goes on, or is none of ours.
+    /// Takes a result of the kernel; `None` if the operation goes on, or is none of ours.
     fn settle(&mut self, number: u64, result: i32) -> Option<Completion> {
         let entry = *self.in_flight.get_mut(number)?;
         let result = match entry.command {

@@ -82,7 +82,7 @@ impl Worker {
     /// Hands a task over; it is answered by its number.
     ///
     /// # Errors
-    /// `EAGAIN` where the child has too much to do; any other answer where it is gone.
+    /// `EAGAIN` if the child has too much to do; any other answer if it is gone.
     pub(super) fn ask(&mut self, number: u64, task: Task) -> Result<(), Errno> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         send(&self.child.socket, &task.to_bytes(number), flags)?;
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Ends the child, or leaves it behind where it is not done.
+    /// Ends the child, or leaves it behind if it is not done.
     pub(super) fn end(self) {
         if self.open.is_empty() {
             self.child.end();

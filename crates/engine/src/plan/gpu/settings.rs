@@ -16,7 +16,7 @@ pub(super) fn is_rdma(end: &Endpoint) -> bool {
     matches!(layer(end), Some(Layer::Nvme { network: Some(far) }) if far.transport == "rdma")
 }
 
-/// The setting that lets cuFile take an end by P2PDMA; `None` where it needs none.
+/// The setting that lets cuFile take an end by P2PDMA; `None` if it needs none.
 pub(super) fn needed(end: &Endpoint) -> Option<String> {
     let layer = layer(end)?;
     let (key, since) = key(layer)?;

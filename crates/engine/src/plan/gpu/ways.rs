@@ -330,7 +330,7 @@ impl GpuScene<'_> {
         worst
     }
 
-    /// Gives advice where the kernel refuses the route.
+    /// Gives advice if the kernel refuses the route.
     fn around(&self, reach: &Reach) -> String {
         const SWITCH: &str = "put both below one switch";
         let redirecting = reach.facts.iter().filter_map(|fact| match fact {

@@ -369,7 +369,7 @@ impl<'m> Beginning<'_, 'm> {
         })))
     }
 
-    /// Answers a request to resume where no journal can be kept.
+    /// Answers a request to resume if no journal can be kept.
     fn not_resumable(&self, reason: JournalError) -> Result<BeginOutcome<'m>, CopyError> {
         match self.options.journal {
             Some(_) => Err(reason.into()),

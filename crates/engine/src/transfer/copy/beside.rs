@@ -265,7 +265,7 @@ pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
 }
 
 /// True when the unfinished file `made` has the name of `target`, too. The copy was then ended
-/// between the two steps that give a name where a file system has no single one.
+/// between the two steps that give a name if a file system has no single one.
 pub(super) fn has_both_names(target: &Path, made: &OsStr) -> bool {
     let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| (facts.dev(), facts.ino()));
     matches!((inode(target), inode(&target.with_file_name(made))), (Ok(one), Ok(other)) if one == other)

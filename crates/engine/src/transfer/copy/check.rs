@@ -49,7 +49,7 @@ pub(super) fn prove(
     judge(proved)
 }
 
-/// Prepares a proof; `None` where there is nothing to prove.
+/// Prepares a proof; `None` if there is nothing to prove.
 pub(crate) fn setup(
     transfer: &Transfer,
     host: RegionId,

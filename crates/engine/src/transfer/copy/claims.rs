@@ -81,7 +81,7 @@ impl CopyJob<'_> {
         }
     }
 
-    /// The refusals that stand, and where content is that they are about.
+    /// The refusals that stand, and the offset of the content that they are about.
     fn with_place(&self, mut held: Vec<Refusal>, offset: u64) -> Vec<Refusal> {
         if let Some(first) = held.first_mut() {
             let _ = write!(

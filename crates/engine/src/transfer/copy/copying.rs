@@ -269,7 +269,8 @@ impl<'a> Copying<'a> {
         payloads
     }
 
-    /// Clears the memory once, out of the first target that is well; another one where that fails by it.
+    /// Clears the memory once, out of the first target that is well; another one if that fails by
+    /// it.
     pub(super) fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
         loop {
             let seat = self.well_seat(agreed).unwrap_or(0);

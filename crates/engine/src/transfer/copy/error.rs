@@ -105,7 +105,7 @@ pub enum CopyError {
     /// A device does not answer. Its requests may still be carried out.
     #[error("{drive} does not answer: route {route}")]
     Stuck {
-        /// The drive, or the path where the drive is unknown.
+        /// The drive, or the path if the drive is unknown.
         drive: String,
         /// The route.
         route: Route,

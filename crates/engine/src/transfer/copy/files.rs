@@ -65,7 +65,7 @@ pub(crate) fn open_in_place(
     Ok(opened)
 }
 
-/// Gives a file room up to `end`; where there is none it is as long as it was.
+/// Gives a file room up to `end`; if there is none it is as long as it was.
 ///
 /// # Errors
 /// The system's answer: the disk is full, or takes no file of that size.
@@ -189,7 +189,7 @@ impl<'m> OpenTarget<'m> {
         Self { opened: Opened::new(file, live.is_direct), place: TargetLocation::Beside(beside) }
     }
 
-    /// The file next to the target's name; `None` where there is none.
+    /// The file next to the target's name; `None` if there is none.
     pub(super) fn partial(&self) -> Option<PathBuf> {
         match &self.place {
             TargetLocation::Beside(beside) => Some(beside.path()),

@@ -129,7 +129,7 @@ impl Preserved {
     }
 }
 
-/// Names of a file's extended attributes; none where its file system has no such thing.
+/// Names of a file's extended attributes; none if its file system has no such thing.
 fn names(file: &File) -> io::Result<Vec<CString>> {
     let mut list = vec![0; XATTR_MAX];
     let length = match flistxattr(file, list.as_mut_slice()) {

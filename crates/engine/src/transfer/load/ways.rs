@@ -118,8 +118,8 @@ impl LoadRoutes {
     /// if it took no part.
     ///
     /// # Errors
-    /// [`LoadError::FellBack`] where some went through host memory; [`LoadError::RouteNotKnown`] where that was
-    /// ruled out and is unknown.
+    /// [`LoadError::FellBack`] if some went through host memory; [`LoadError::RouteNotKnown`] if
+    /// that was ruled out and is unknown.
     pub fn judge(&self) -> Result<Option<Counted>, LoadError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((session, mark)) = &state.session else { return Ok(None) };
@@ -148,7 +148,7 @@ impl LoadRoutes {
         }
     }
 
-    /// Refuses a way without counters where no other route is allowed.
+    /// Refuses a way without counters if no other route is allowed.
     fn allowed(&self, counts: Result<(), NoCounter>) -> Result<(), LoadError> {
         match (self.choice, counts) {
             (RouteChoice::P2p, Err(none)) => Err(LoadError::RouteNotKnown(none)),

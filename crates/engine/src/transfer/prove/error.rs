@@ -103,7 +103,7 @@ pub enum ProofCause {
         found: u64,
         /// The expected word.
         expected: u64,
-        /// Place of the loss; `None` where that cannot be told.
+        /// Place of the loss; `None` if that cannot be told.
         leg: Option<ProofLeg>,
     },
     /// The lengths do not add up, or `host` is not host memory of the length that is needed.

@@ -59,7 +59,7 @@ pub struct ProofSetup {
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
-    /// Tests first that both drives accept the memory. Off where that was seen before, since cuFile
+    /// Tests first that both drives accept the memory. Off if that was seen before, since cuFile
     /// reads a target that is a hole through host memory.
     pub probes: bool,
     /// Of the patterns; another one each time, since memory keeps the bytes of an earlier user.

@@ -47,7 +47,7 @@ const REQUEST_MAX: u64 = 1 << 20;
 /// Bytes read, by the way that they took to their place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Bytes read; fewer than there is room for only where the file ends.
+    /// Bytes read; fewer than there is room for only if the file ends.
     pub bytes: Bytes,
     /// Bytes of them that the drive's DMA put where they are.
     pub direct: Bytes,

@@ -15,7 +15,7 @@ use crate::io::failure::RequestError;
 const ZERO_MAX: u64 = 1 << 30;
 
 impl RelayState<'_> {
-    /// Gives a free slot the next part; false where there is none, or it may not begin yet.
+    /// Gives a free slot the next part; false if there is none, or it may not begin yet.
     ///
     /// Half of the slots read at most. A drive that serves its requests by turns ends them together;
     /// with every slot reading, all would then write while none reads, and so on by turns.
@@ -90,7 +90,7 @@ impl RelayState<'_> {
     }
 
     /// Gives a slot the first part of a hole for one target; the rest of it comes next. Without
-    /// zeroes in host memory, or where it is not a whole block, it is moved like data.
+    /// zeroes in host memory, or if it is not a whole block, it is moved like data.
     fn load_zeroes(&mut self, slot: usize, target: usize, range: Range<u64>) -> Option<CopyPart> {
         let Range { start: offset, end } = range;
         let (block, only) = (self.transfers[target].target_block, Targets::only(target));

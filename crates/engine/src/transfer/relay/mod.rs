@@ -158,7 +158,7 @@ pub fn relay<R: Ring>(
 
 /// Moves the pieces of `work` to one target until their end, a failure, or the watch's wish.
 ///
-/// Pieces of zeroes are made by the target itself where it can; else they are written out of
+/// Pieces of zeroes are made by the target itself if it can; else they are written out of
 /// `zeroes`, host memory full of zeroes that holds a target block at least. Without `zeroes` they are
 /// moved like data.
 ///

@@ -19,7 +19,7 @@ pub(crate) fn count(latencies: &mut Histogram<u64>, latency: Nanos) {
     let _ = latencies.record(latency.0);
 }
 
-/// Percentiles of latencies; all zero where nothing was counted.
+/// Percentiles of latencies; all zero if nothing was counted.
 pub(crate) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
     if latency.is_empty() {
         return Percentiles::default();

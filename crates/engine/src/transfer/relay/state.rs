@@ -236,7 +236,7 @@ impl<'a> RelayState<'a> {
         self.stages.get_mut(usize::try_from(number).ok()?)
     }
 
-    /// Ends the target whose request failed, or all of it where that is the source's or a stage's.
+    /// Ends the target whose request failed, or all of it if that is the source's or a stage's.
     pub(super) fn blame(&mut self, leg: PartRequest, error: RequestError) {
         let error = match leg {
             PartRequest::Stage(number) => RequestError::Stage { number, source: Box::new(error) },

@@ -10,7 +10,7 @@ use crate::io::ring::{Action, FileId, RegionId, Ring};
 
 /// Writes the tail that a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left
 /// over: reads the target's last block and the source's into host memory, puts the payload over the
-/// first, writes it. Returns the bytes of payload, zero where the copy ends on a block.
+/// first, writes it. Returns the bytes of payload, zero if the copy ends on a block.
 ///
 /// With stages it is the last chunk, and they work on it here.
 ///

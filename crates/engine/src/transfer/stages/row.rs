@@ -187,7 +187,7 @@ impl StageRow {
     /// One stage, without a journal, whose digests are not kept.
     ///
     /// # Errors
-    /// [`StageError::Open`] where its file cannot be read.
+    /// [`StageError::Open`] if its file cannot be read.
     pub(crate) fn single(name: StageName) -> Result<Self, StageError> {
         identity(&name)?;
         Ok(Self { names: vec![name], ..Self::default() })

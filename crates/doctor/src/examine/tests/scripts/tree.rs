@@ -14,7 +14,7 @@ const TOOLS: [&str; 22] = [
     "awk", "bash", "cat", "chmod", "cmp", "cp", "dash", "dirname", "grep", "head", "id", "mkdir",
     "mv", "paste", "readlink", "rm", "rmdir", "sed", "sh", "sort", "tr", "env",
 ];
-/// Notes its call. Fails where the tree has a file for that, or where the real one would.
+/// Notes its call. Fails if the tree has a file for that, or if the real one would.
 const STUB: &str = r#"#!/bin/sh
 name=${0##*/}
 echo "$name${*:+ $*}" >>"$PEERLANE_ROOT/calls"

@@ -138,7 +138,7 @@ impl Bounce {
         }
     }
 
-    /// Begins the copy of a slot; says why where it does not begin.
+    /// Begins the copy of a slot; says why if it does not begin.
     fn copy(
         &mut self,
         slot: usize,

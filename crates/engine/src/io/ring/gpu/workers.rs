@@ -119,7 +119,7 @@ impl Workers {
         failed
     }
 
-    /// Waits for one request; says why where it failed.
+    /// Waits for one request; says why if it failed.
     pub(super) fn wait(
         &mut self,
         timeout: Nanos,

@@ -76,7 +76,7 @@ impl Uring {
         }
     }
 
-    /// Hands a task to the worker of a file; false where it has too much to do.
+    /// Hands a task to the worker of a file; false if it has too much to do.
     pub(super) fn hand_to_worker(&mut self, number: u64, file: FileId, task: Task) -> bool {
         let index = usize::try_from(file.0).unwrap_or(usize::MAX);
         let asked = match self.files.get_mut(index).and_then(Option::as_mut) {
@@ -111,7 +111,7 @@ impl Uring {
         }
     }
 
-    /// Has the kernel end a wait once something can be read; false where there is no room to ask for it, or
+    /// Has the kernel end a wait once something can be read; false if there is no room to ask for it, or
     /// another descriptor is watched.
     pub(super) fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         if let Some(watched) = self.watching {
