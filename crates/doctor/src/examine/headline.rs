@@ -50,7 +50,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     }
 }
 
-/// Returns the reason why devices of uses may not be among those that are known; `None` if all are known.
+/// Returns the reason why the known devices may not be all; `None` if they are.
 pub(super) fn hidden_devices(fabric: &Fabric) -> Option<String> {
     if super::memory::leaves_pci_out(fabric) {
         return Some("no PCI function is shown".to_owned());
@@ -92,7 +92,7 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> 
     }
 }
 
-/// The worst finding, and the number of fixes and reboots; `None` if no pair is the worse for anything.
+/// The worst finding, and the number of fixes and reboots; `None` if nothing impairs any pair.
 fn worst(seen: &Seen<'_>) -> Option<String> {
     let finding = seen.findings.iter().find(|finding| finding.pairs > 0)?;
     let what = in_short(finding);

@@ -63,7 +63,7 @@ fn hint(name: &StageName, planned: &PlannedFlow) -> String {
 }
 
 impl PlannedFlow {
-    /// Reason why no chunk rests where a stage could work on it; `None` if requests of a ring move payload.
+    /// Reason why a stage cannot get at any chunk; `None` if requests of a ring move payload.
     fn way_without_stages(&self) -> Option<&'static str> {
         if self.gpu.is_some() {
             let reason =

@@ -2,7 +2,7 @@
 //! next to it.
 //!
 //! A loop device opens its backing file or device without a claim, and two over one file know
-//! nothing of each other (`loop_configure`, `drivers/block/loop.c`), so the kernel's own refusal of
+//! nothing of each other (`loop_configure`, `drivers/block/loop.c`). So the kernel's own refusal of
 //! a claimed device is not enough.
 
 use std::ops::Range;

@@ -335,8 +335,9 @@ fn write_lock(machine: &dyn SmallFiles, lock: &File, name: Option<&OsStr>) -> io
     machine.rewrite(lock, &text)
 }
 
-/// The process that a lock names in its first line, and the file name after it; `None` if it is none. One that was
-/// only just made is empty; one whose content a loss of power took holds zeros, or the beginning of a lock.
+/// The process that a lock names in its first line, and the file name after it; `None` if the file
+/// is not a lock. One that was only just made is empty; one whose content a loss of power took
+/// holds zeros, or the beginning of a lock.
 fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();
     lock.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;

@@ -224,8 +224,8 @@ pub trait Ring {
         self.host_range(region, 0..length)
     }
 
-    /// Has the next wait end also once something can be read from a descriptor; false if it does not,
-    /// and the caller has to look again by itself.
+    /// Has the next wait end also once a descriptor is readable. Returns false if the ring cannot:
+    /// the caller has to look again by itself.
     fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         let _ = descriptor;
         false

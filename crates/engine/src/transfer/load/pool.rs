@@ -1,7 +1,7 @@
 //! Pinned host memory of the process, on its way between loads.
 //!
 //! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November
-//! 2026), so lanes are kept for the next load, and given back after ten seconds without one.
+//! 2026). So lanes are kept for the next load, and given back after ten seconds without one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};

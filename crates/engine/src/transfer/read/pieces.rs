@@ -42,7 +42,8 @@ pub(super) struct ReadPieces {
     start: u64,
     at: u64,
     end: u64,
-    /// Bytes from the place of a block to the next place that a request may name; `None` if there is none.
+    /// Bytes from the place of a block to the next place that a request may name; `None` without
+    /// one.
     shift: Option<u64>,
 }
 

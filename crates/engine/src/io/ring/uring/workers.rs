@@ -111,8 +111,8 @@ impl Uring {
         }
     }
 
-    /// Has the kernel end a wait once something can be read; false if there is no room to ask for it, or
-    /// another descriptor is watched.
+    /// Has the kernel end a wait once the descriptor is readable; false without room for that
+    /// request, or if another descriptor is watched.
     pub(super) fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         if let Some(watched) = self.watching {
             return watched == descriptor.as_raw_fd();
