@@ -50,7 +50,7 @@ fn functions_of_kind(
 }
 
 impl Dnas {
-    /// Adds the answer of a card or drive; `None` where it names no DNA.
+    /// Adds the answer of a card or drive; `None` if it names no DNA.
     pub fn add(&mut self, fabric: &Fabric, id: FunctionId, read: std::io::Result<Option<Dna>>) {
         match read {
             Ok(Some(dna)) => {
@@ -82,13 +82,13 @@ impl Dnas {
     }
 }
 
-/// Every user function of a SmartSSD with what is known of its drive.
+/// Every user function of a SmartSSD with the pairing to its drive, as far as it is known.
 pub fn card_pairs(fabric: &Fabric, dnas: &Dnas) -> Vec<CardPair> {
     let cards = smart_cards(fabric).into_iter();
     cards.map(|card| CardPair { card, pairing: fabric.pairing(card, &dnas.known) }).collect()
 }
 
-/// Describes the evidence for the drive of a card; `None` where there is none.
+/// Describes the evidence for the drive of a card; `None` if there is none.
 pub fn pair_in_words(fabric: &Fabric, pair: CardPair) -> Option<String> {
     let name = |id: FunctionId| fabric.function(id).name.as_str();
     let card = name(pair.card);

@@ -1,7 +1,7 @@
-//! What the devices of a machine can be used for, what is in the way, and what to do.
+//! Uses of a machine's devices, obstacles to them, and the fixes.
 //!
-//! Functions of a fabric alone; [`HostFacts`] has the facts that only the running machine tells. The scripts of
-//! [`drop_ins`] depend on the files of a boot loader, too.
+//! Everything follows from a fabric alone; [`HostFacts`] adds the facts that only the running
+//! machine tells. The scripts of [`drop_ins`] depend on the files of a boot loader, too.
 #![forbid(unsafe_code)]
 
 mod cards;

@@ -14,7 +14,7 @@ pub struct EndsVerdict {
 }
 
 impl EndsVerdict {
-    /// Names both ends, the state, and of `facts` what decides.
+    /// Names both ends, the state, and the deciding ones of `facts`.
     pub fn new(ends: &[String; 2], state: RouteState, facts: &[String]) -> Self {
         let [one, other] = ends;
         let reason = match deciding(state, facts) {
@@ -25,7 +25,7 @@ impl EndsVerdict {
     }
 }
 
-/// The first fact, and the first command where the first fact names none and something is unknown.
+/// The first fact, and the first command if the first fact names none and something is unknown.
 fn deciding(state: RouteState, facts: &[String]) -> String {
     let Some(first) = facts.first() else { return String::new() };
     let is_open = matches!(state, RouteState::Unknown | RouteState::Expected);

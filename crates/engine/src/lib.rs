@@ -1,11 +1,12 @@
 //! Moves payload: endpoints, plan, proof of the route, relay, verification.
 //!
-//! Four floors, each of which uses those below it alone: `io` (rings, requests, journals), `endpoints` (what payload
-//! comes from and goes to), `plan` (the route), `transfer` (what carries it out). `measure` and `faults` stand above.
+//! Four floors, each using only those below it: `io` (rings, requests, journals), `endpoints`
+//! (sources and targets), `plan` (the route), `transfer` (the copy itself). `measure` and `faults`
+//! stand above.
 //!
 //! The engine owns no clock, no randomness and no ring: [`Clock`], a seed and a [`ring::Ring`] are
-//! passed in, so that a seeded test replays any failure. It prints nothing; [`Watch`] is told what
-//! happens. A plan is complete before the first byte moves.
+//! passed in, so a seeded test replays any failure. It prints nothing and reports to a [`Watch`]. A
+//! plan is complete before the first byte moves.
 #![deny(unsafe_code)]
 
 pub mod endpoints;

@@ -1,8 +1,8 @@
 //! A copy of 1 TiB needs no more memory than a copy of 1 GiB.
 //!
-//! The ring here moves nothing and answers at once, so that a tebibyte of requests takes a moment. What
-//! is compared is the most address space the process ever held (`VmPeak`), read after each copy: unlike
-//! resident memory it is counted exactly. A byte kept for each request would add a mebibyte.
+//! The ring here moves nothing and answers at once, so a tebibyte of requests takes a moment. The
+//! test compares the most address space the process ever held (`VmPeak`), read after each copy:
+//! unlike resident memory it is counted exactly. A byte kept for each request would add a mebibyte.
 
 use std::collections::VecDeque;
 use std::{fs, io};

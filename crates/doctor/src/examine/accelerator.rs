@@ -9,7 +9,7 @@ use peerlane_units::Bytes;
 use super::{BearsOn, Examination, at, finding, fix, saw};
 use crate::cards::{Dnas, card_pairs, pair_in_words};
 
-/// A window that size is what a GPU shows without Resizable BAR.
+/// Window of a GPU without Resizable BAR.
 const SMALL_WINDOW: Bytes = Bytes::mib(256);
 
 /// Examines the windows of every GPU and card.
@@ -114,8 +114,8 @@ fn small_window(function: &Function) -> Option<Finding> {
     })
 }
 
-/// Returns whether the sizes that a card offers end below its memory. Where the memory is unknown, a window of
-/// the size without Resizable BAR is less than any GPU that computes has.
+/// Returns whether the sizes that a card offers end below its memory. If the memory is unknown: a
+/// window of the size without Resizable BAR is less than the memory of any GPU that computes.
 fn is_limited_by_card(function: &Function, size: Bytes, largest: Bytes) -> bool {
     size == largest && largest < function.memory_size.unwrap_or(Bytes(SMALL_WINDOW.0 + 1))
 }

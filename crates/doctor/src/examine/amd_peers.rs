@@ -1,4 +1,5 @@
-//! Peers of AMD's and Intel's GPUs: options that the kernel was built without, and windows above what a GPU can address.
+//! Peers of AMD's and Intel's GPUs: options that the kernel was built without, and windows beyond a
+//! GPU's address range.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ const SHOW: &str =
 /// An option that peers of these GPUs take.
 struct KernelOption {
     name: &'static str,
-    /// Its value; `None` where it is unknown.
+    /// Its value; `None` if it is unknown.
     value: Option<bool>,
 }
 
@@ -83,7 +84,7 @@ fn not_set(release: &str, name: &str) -> Evidence {
     saw(format!("/boot/config-{release} or /proc/config.gz"), format!("{name} is not set"))
 }
 
-/// What each option that is missing costs, in one sentence.
+/// The cost of each missing option, in one sentence.
 fn effects(missing: &[&str]) -> String {
     let effects = missing.iter().map(|name| match *name {
         "CONFIG_HSA_AMD_P2P" => "amdgpu gives no GPU access to another",
@@ -181,7 +182,7 @@ fn translation(fabric: &Fabric) -> Fix {
     }
 }
 
-/// The warning against passthrough, where it would take peer access from GPUs that have it.
+/// The warning against passthrough, if that would take peer access from GPUs that have it.
 pub(super) fn against_passthrough(fabric: &Fabric) -> Option<String> {
     let (owner, peer) = needs_translation(fabric)?;
     Some(format!(

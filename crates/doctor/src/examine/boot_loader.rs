@@ -1,4 +1,4 @@
-//! Boot loaders: what tells which one a machine has, the file with its kernel parameters, and the command
+//! Boot loaders: their signs on a machine, the file with the kernel parameters, and the command
 //! that carries a change to the next start.
 //!
 //! One table serves the commands on the terminal and `install.sh`. Evidence is looked for in the order of
@@ -28,7 +28,7 @@ enum Sign {
     File(&'static str),
     /// No such file.
     NoFile(&'static str),
-    /// A line that is no comment, in a file or in a folder of files, with a text.
+    /// A line other than a comment, in a file or in a folder of files, with a text.
     Mention(&'static str, &'static str),
     /// `ID` or a word of `ID_LIKE` in `/etc/os-release`.
     Distribution(&'static str),
@@ -42,7 +42,7 @@ enum Sign {
     BootEntries,
 }
 
-/// The way in which kernel parameters are added; the name of a function of `install.sh` behind `add_`.
+/// The way to add kernel parameters; the name of a function of `install.sh` behind `add_`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// A drop-in of GRUB, which only Debian's `grub-mkconfig` reads.
@@ -63,9 +63,10 @@ struct BootLoader {
     name: &'static str,
     /// Groups of signs; all signs of one group are evidence.
     evidence: &'static [&'static [Sign]],
-    /// Nothing where `install.sh` only says what to do.
+    /// Empty if `install.sh` only gives instructions.
     changes: &'static [Change],
-    /// The command that puts a change in force at the next start; without changes, what to do.
+    /// The command that puts a change in force at the next start; without changes, the
+    /// instructions.
     refresh: &'static str,
     /// Label in a list for machines that are not at hand; empty for rare ones.
     label: &'static str,
@@ -215,7 +216,7 @@ const BOOT_LOADERS: [BootLoader; 16] = [
     },
 ];
 
-/// What to do where no evidence is found.
+/// Advice for a machine without evidence of a loader.
 const UNKNOWN: &str =
     "add these to the kernel command line, where the boot loader or firmware has it";
 
@@ -323,7 +324,7 @@ impl Sign {
     }
 }
 
-/// The variable in which a loader tells its name (Boot Loader Interface of systemd).
+/// The variable with the name of the loader (Boot Loader Interface of systemd).
 const LOADER_INFO: &str =
     "/sys/firmware/efi/efivars/LoaderInfo-4a67b082-0a4c-41cf-b6c7-440b29bb8c4f";
 const ENTRY_FOLDERS: [&str; 3] =
@@ -337,7 +338,7 @@ fn is_in_path(program: &str) -> bool {
     folders.into_iter().any(|folder| folder.join(program).is_file())
 }
 
-/// Returns whether a line that is no comment has a text, in a file or in a file of a folder.
+/// Returns whether a line other than a comment has a text, in a file or in a file of a folder.
 fn mentions(path: &Path, text: &str) -> bool {
     if let Ok(files) = fs::read_dir(path) {
         return files.flatten().any(|file| mentions(&file.path(), text));

@@ -24,7 +24,7 @@ pub struct PlannedCopy<'a> {
     pub probes: &'a [Probe],
 }
 
-/// Examines what lies between the ends of a copy.
+/// Examines the obstacles between the ends of a copy.
 pub fn examine_copy(fabric: &Fabric, copy: PlannedCopy<'_>, facts: &HostFacts) -> DoctorRecord {
     let PlannedCopy { plan, verdict, probes } = copy;
     let ends = [&plan.source, &plan.target];
@@ -121,7 +121,7 @@ fn examine_with_gpu(on: &mut Examination<'_>, plan: &Plan, functions: &[Function
     }
 }
 
-/// A refusal of a path to a GPU in its two parts: what is wrong, and behind a colon what to do.
+/// A refusal of a path to a GPU in its two parts: the fault, and behind a colon the fix.
 pub(super) fn with_fix(fabric: &Fabric, refusal: &str) -> (String, Option<Fix>) {
     let parts = refusal.rsplit_once(": ").filter(|(_, way_out)| way_out.contains('`'));
     let Some((what, way_out)) = parts else { return (refusal.to_owned(), None) };

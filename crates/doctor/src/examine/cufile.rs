@@ -1,9 +1,10 @@
 //! Audit of `/etc/cufile.json`: keys that force, forbid or allow a route of cuFile.
 //!
-//! Effects and defaults are those of NVIDIA's "GPUDirect Storage Benchmarking and Configuration Guide", and where
-//! named of its gds-diag; the first version of a key is that of the first published library that has its name
-//! (`strings libcufile.so.0` of 1.11, 1.14 and every release from 1.15 to 1.20). None of it was tried on a GPU.
-//! A program may name another file, and variables of its environment override some keys: neither is seen.
+//! Effects and defaults are those of NVIDIA's "GPUDirect Storage Benchmarking and Configuration
+//! Guide", and, if named, of its gds-diag; the first version of a key is that of the first
+//! published library that has its name (`strings libcufile.so.0` of 1.11, 1.14 and every release
+//! from 1.15 to 1.20). None of it was tried on a GPU. A program may name another file, and
+//! variables of its environment override some keys: neither is seen.
 
 mod denied;
 mod host;
@@ -12,22 +13,24 @@ mod remote;
 
 use peerlane_fabric::{CufileConfiguration, CufileValue, Fabric};
 
-/// A key, what its value does to routes, and what to do.
+/// A key, the effect of its value on routes, and advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CufileNote {
-    /// The key by its dotted name, `properties.use_pci_p2pdma`; `environment` for what is not seen.
+    /// The key by its dotted name, `properties.use_pci_p2pdma`; `environment` for variables that
+    /// are not seen.
     pub(super) key: String,
     /// The value as JSON, or `not set`.
     pub(super) value: String,
     /// The effect on the route.
     pub(super) consequence: String,
-    /// Advice, with a command where there is one.
+    /// Advice, with a command if there is one.
     pub(super) advice: String,
     /// First version of cuFile with the key.
     pub(super) since: &'static str,
-    /// Payload of what is here goes through host memory, or is refused, whatever the devices allow.
+    /// Payload of this machine's devices goes through host memory, or is refused, whatever the
+    /// devices allow.
     pub(super) forces_host: bool,
-    /// Values that change that, where keys alone do.
+    /// Values that change that, if keys alone do.
     pub(super) remedy: Remedy,
 }
 
@@ -88,7 +91,7 @@ impl CuFileEffect {
     }
 }
 
-/// The settings and what is known beside them.
+/// The settings, the machine, and the version of cuFile.
 struct Audit<'a> {
     fabric: &'a Fabric,
     found: &'a CufileConfiguration,

@@ -1,4 +1,4 @@
-//! Two devices between which no files are copied: a GPU and a network controller, two GPUs.
+//! Two devices that exchange no files: a GPU and a network controller, or two GPUs.
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::NetworkDriveMemory;

@@ -1,4 +1,4 @@
-//! Drives themselves: heat, request limits, multipath heads, and what is stacked on them.
+//! Drives themselves: heat, request limits, multipath heads, and the devices stacked on them.
 
 use peerlane_fabric::{Fabric, Function, FunctionId, IommuMode, Namespace, Stack, StackedDevice};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs, Setting};
@@ -29,7 +29,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     refusing_layers(on);
 }
 
-/// Looks for what slows these drives down.
+/// Looks for causes that slow these drives down.
 pub(super) fn speed(on: &mut Examination<'_>, drives: &[FunctionId]) {
     let fabric = on.fabric;
     for &id in drives {
@@ -125,7 +125,7 @@ pub(super) fn multipath(
     }
 }
 
-/// Requests kept below what the drive takes; a limit of the drive itself is no fault.
+/// Requests kept below the drive's limit; a limit of the drive itself is no fault.
 fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<Finding> {
     let limits = namespace.limits;
     let set = limits.max_request?;
@@ -161,8 +161,8 @@ fn small_requests(fabric: &Fabric, namespace: &Namespace, name: &str) -> Option<
 
 /// Drives whose own limit is so low that a block takes many commands; those with one limit together.
 ///
-/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; where it is not
-/// known whether there is one, neither is whose limit this is.
+/// A translating IOMMU keeps requests to 128 KiB, too, which is a finding of its own; if its
+/// presence is unknown, so is the owner of this limit.
 fn take_little(fabric: &Fabric, drives: &[FunctionId]) -> Option<Finding> {
     if !matches!(fabric.iommu, IommuMode::Off | IommuMode::Passthrough) {
         return None;
@@ -196,8 +196,8 @@ fn kib(size: Bytes) -> String {
     (size.0 >> 10).to_string()
 }
 
-/// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: what lies
-/// higher takes none either, whatever it is.
+/// Devices on top of drives whose queues take no peer-to-peer pages, the lowest of each stack: any
+/// device above it takes none either.
 fn refusing_layers(on: &mut Examination<'_>) {
     let fabric = on.fabric;
     let stack = Stack::new(fabric);

@@ -30,7 +30,7 @@ pub struct DropIn {
 }
 
 /// The files for the plan of a record: drop-ins for settings, and scripts that install and undo them; empty
-/// where the plan has no step that a command does.
+/// if the plan has no step that a command does.
 pub fn drop_ins(record: &DoctorRecord) -> Vec<DropIn> {
     let has_command = |step: &PlanStep| !step.command.is_empty() || !step.settings.is_empty();
     if !record.steps.iter().any(has_command) {
@@ -113,8 +113,8 @@ fn cufile_file(settings: &[&Setting]) -> Option<DropIn> {
 /// A kernel parameter with a value that boot loaders would cut, in quotes.
 ///
 /// GRUB's configuration is a script, in `grub.cfg` and in the entries of the Boot Loader Specification alike:
-/// an unquoted `;` ends the command there. Quotes are taken off by GRUB, and by the kernel where another
-/// boot loader leaves them (`next_arg()` in lib/cmdline.c).
+/// an unquoted `;` ends the command there. Quotes are taken off by GRUB, and by the kernel if
+/// another boot loader leaves them (`next_arg()` in lib/cmdline.c).
 pub(super) fn quoted(parameter: &str) -> String {
     match parameter.split_once('=') {
         Some((name, value)) if value.contains(';') => format!("{name}=\"{value}\""),
@@ -128,7 +128,7 @@ pub(super) fn grub_line(parameter: &str) -> String {
     format!("GRUB_CMDLINE_LINUX=\"$GRUB_CMDLINE_LINUX {quoted}\"")
 }
 
-/// `install.sh` without what depends on the boot loader and on the plan.
+/// `install.sh` without the parts that depend on the boot loader and on the plan.
 const INSTALL_SCRIPT: &str = include_str!("install.sh");
 const RECOGNISE_MARK: &str = "#@recognise@";
 

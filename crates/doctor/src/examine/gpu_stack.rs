@@ -1,7 +1,7 @@
-//! Software by which peers reach the memory of GPUs, and the ways that it leaves open.
+//! Software that lets peers reach the memory of GPUs, and the ways that it leaves open.
 //!
-//! Libraries are looked for by name in the usual folders; a program may bring its own, so that evidence
-//! says where was looked.
+//! Libraries are looked for by name in the usual folders; a program may bring its own, so evidence
+//! names the folders searched.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use super::{BearsOn, Examination, abbreviated, at, cufile, drive, finding, fix, 
 const P2PDMA_DRIVER: u32 = 565;
 const CUFILE: &str = "libcufile.so.0";
 const CUFILE_SETTINGS: &str = "/etc/cufile.json";
-/// Processing accelerators, and displays that are no VGA device: what AMD's compute cards call themselves
-/// (PCI Code and ID Assignment Specification, base classes 12h and 03h).
+/// Processing accelerators, and displays that are not VGA devices: the classes of AMD's compute
+/// cards (PCI Code and ID Assignment Specification, base classes 12h and 03h).
 const COMPUTE_CLASSES: [u32; 2] = [0x12_00, 0x03_80];
 
 pub(super) fn examine(on: &mut Examination<'_>) {
@@ -100,12 +100,12 @@ impl Gpus {
     }
 }
 
-/// Returns whether a library is installed; `None` where that is unknown.
+/// Returns whether a library is installed; `None` if that is unknown.
 fn is_installed(fabric: &Fabric, library: &str) -> Option<bool> {
     Some(fabric.libraries.as_ref()?.iter().any(|name| name == library))
 }
 
-/// A library as evidence; `None` where nothing is known of it.
+/// A library as evidence; `None` if nothing is known of it.
 pub(super) fn looked_for(fabric: &Fabric, library: &str) -> Option<Evidence> {
     let showed = if is_installed(fabric, library)? { "is there" } else { "is not" };
     Some(saw("/usr/lib and the other usual folders", format!("{library} {showed}")))
@@ -160,7 +160,7 @@ fn another_gpu() -> Fix {
     }
 }
 
-/// Looks for what cuFile needs.
+/// Looks for the requirements of cuFile.
 ///
 /// It has three modes: direct by P2PDMA from Linux 6.2 and open driver 565 on, direct by nvidia-fs, and its
 /// compatibility mode through host memory (NVIDIA's GPUDirect Storage documentation, "Troubleshooting Guide").
@@ -217,7 +217,7 @@ fn cufile_modes(on: &mut Examination<'_>, gpus: &Gpus) {
     }
 }
 
-/// Native multipath of NVMe, where P2PDMA is the only direct way.
+/// Native multipath of NVMe, if P2PDMA is the only direct way.
 fn multipath(on: &mut Examination<'_>, gpus: &Gpus) {
     if multipath_refuses(on.fabric) {
         let found = drive::multipath(
@@ -230,7 +230,7 @@ fn multipath(on: &mut Examination<'_>, gpus: &Gpus) {
     }
 }
 
-/// Looks at what bears on a direct way that is open otherwise: P2PDMA, or nvidia-fs alone.
+/// Looks for findings about an otherwise open direct way: P2PDMA, or nvidia-fs alone.
 fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     if let Some(refusal) = udev_refusal(on.fabric) {
         let (what, fix) = with_fix(on.fabric, &refusal);
@@ -251,7 +251,7 @@ fn open_direct_way(on: &mut Examination<'_>, gpus: &Gpus, is_by_p2pdma: bool) {
     }
 }
 
-/// The reason why nvidia-fs is no direct way, in few words; `None` where it may be one.
+/// The reason why nvidia-fs is not a direct way, in few words; `None` if it may be one.
 fn without_nvidia_fs(fabric: &Fabric) -> Option<&'static str> {
     nvidia_fs_refusal(fabric)?;
     Some(match fabric.kernel.has_module("nvidia_fs") {
@@ -311,7 +311,7 @@ fn stack_missing(on: &mut Examination<'_>, gpus: &Gpus, (what, fix): (String, Fi
     on.add(Finding { evidence, fix: Some(fix), ..found }, gpus.bears_on());
 }
 
-/// The options without which the driver registers no memory, where they are what is missing.
+/// The options that the driver needs to register memory, if they alone are missing.
 fn registry_keys(on: &Examination<'_>, gpus: &Gpus) -> Option<String> {
     let groups = on.judged.iter().filter(|pairs| pairs.of_use == gpus.of_use);
     let pairs = groups.map(|pairs| pairs.group.example());
@@ -352,7 +352,7 @@ fn not_lent(fabric: &Fabric, gpus: &Gpus, options: &str, without_nvidia_fs: &str
     }
 }
 
-/// The module between RDMA and NVIDIA's driver, where the kernel's own way is not open.
+/// The module between RDMA and NVIDIA's driver, if the kernel's own way is not open.
 fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
     let fabric = on.fabric;
     let is_open = fabric.nvidia.as_ref().and_then(|driver| driver.is_open) == Some(true);
@@ -388,7 +388,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
     on.add(found, gpus.bears_on());
 }
 
-/// The reason why cuFile has no direct mode by P2PDMA; `None` where it may have.
+/// The reason why cuFile has no direct mode by P2PDMA; `None` if it may have.
 fn without_p2pdma(fabric: &Fabric, gpus: &[&Function]) -> Option<String> {
     if gpus.iter().any(|gpu| gpu.p2pmem.is_some()) {
         return None;

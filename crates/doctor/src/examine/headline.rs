@@ -16,7 +16,7 @@ const KINDS: [(FunctionKind, &str); 4] = [
 /// Functions named before they are only counted.
 const MAX_NAMES: usize = 3;
 
-/// Functions of which no class is shown, so that they may be devices of uses.
+/// Functions without a class in the input, which may be devices of uses.
 struct HiddenDevices {
     reason: String,
     command: &'static str,
@@ -50,7 +50,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     }
 }
 
-/// Returns the reason why devices of uses may not be among those that are known; `None` where all are known.
+/// Returns the reason why the known devices may not be all; `None` if they are.
 pub(super) fn hidden_devices(fabric: &Fabric) -> Option<String> {
     if super::memory::leaves_pci_out(fabric) {
         return Some("no PCI function is shown".to_owned());
@@ -59,7 +59,7 @@ pub(super) fn hidden_devices(fabric: &Fabric) -> Option<String> {
     Some(format!("{reason}; run `{command}`"))
 }
 
-/// What an examination found, besides the states of uses.
+/// Results of an examination, besides the states of uses.
 pub(super) struct Seen<'a> {
     /// The findings, the worst first.
     pub(super) findings: &'a [Finding],
@@ -92,7 +92,7 @@ pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> 
     }
 }
 
-/// The worst finding, and the number of fixes and reboots; `None` where no pair is the worse for anything.
+/// The worst finding, and the number of fixes and reboots; `None` if nothing impairs any pair.
 fn worst(seen: &Seen<'_>) -> Option<String> {
     let finding = seen.findings.iter().find(|finding| finding.pairs > 0)?;
     let what = in_short(finding);
@@ -147,7 +147,7 @@ fn states(uses: &[UseRecord], unknown: usize) -> String {
     parts.join("; ")
 }
 
-/// A use; how many pairs, where others of the use have another state.
+/// A use, with the number of its pairs if others have another state.
 fn in_words(one: &UseRecord) -> String {
     if one.pairs == one.of {
         one.of_use.to_string()
@@ -156,7 +156,7 @@ fn in_words(one: &UseRecord) -> String {
     }
 }
 
-/// The negative answer, with what is missing.
+/// The negative answer, with the missing parts.
 fn without_uses(fabric: &Fabric, devices: &str) -> String {
     let all = fabric.iter().map(|(id, _)| id);
     let movers: Vec<FunctionId> = all.filter(|&id| fabric.moves_payload(id)).collect();
@@ -175,7 +175,7 @@ fn without_uses(fabric: &Fabric, devices: &str) -> String {
     }
 }
 
-/// What payload between devices takes, besides two of them, and is known not to be here.
+/// Requirements for payload between devices, besides two of them, that are known to be missing.
 fn missing(fabric: &Fabric, movers: &[FunctionId]) -> Vec<&'static str> {
     let may_lend = movers.iter().any(|&id| PeerMemory::new(fabric, id) != PeerMemory::Absent);
     let has_nic = movers.iter().any(|&id| fabric.function(id).kind == FunctionKind::Nic);

@@ -6,7 +6,7 @@ use peerlane_results::{Cost, FindingKind};
 
 use super::{BearsOn, Examination, amd_peers, finding, kernel_parameter, saw};
 
-/// Uses in which drives take part.
+/// Uses with drives.
 pub(super) const OF_DRIVES: [Use; 4] =
     [Use::StorageToGpu, Use::DriveToDrive, Use::NetworkToDrive, Use::StorageToFpga];
 /// Uses of memory of GPUs by others than drives.

@@ -1,4 +1,4 @@
-//! Links that run below what both their ends support.
+//! Downgraded links: trained to less than both their ends support.
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Parent};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};

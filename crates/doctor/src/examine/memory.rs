@@ -11,7 +11,7 @@ use super::{BearsOn, Examination, HostFacts, at, finding, fix, kernel_parameter,
 const LITTLE: Bytes = Bytes::mib(2);
 /// Memory is registered in sections of this size (`memremap_compat_align` of x86 and arm64).
 const SECTION: Bytes = Bytes::mib(2);
-/// Queues that take less than this part of a memory are no matter.
+/// Queues that take less than this part of a memory do not matter.
 const MUCH: u64 = 16;
 const FIRMWARE: &str = "newer firmware of the drive may place it otherwise";
 

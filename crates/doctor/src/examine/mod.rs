@@ -2,8 +2,8 @@
 //!
 //! Looks only: nothing is opened for writing, allocated or changed. Each file here looks at one part of
 //! the machine and adds [`Finding`]s, each with its evidence; a fact that cannot be read is an
-//! [`Unknown`], never a finding. What a plan says of a pair is not said again in other words: the
-//! findings of a pair come from its plan.
+//! [`Unknown`], never a finding. The findings of a pair come from its plan, in the words of the
+//! plan.
 
 mod accelerator;
 mod amd_peers;
@@ -51,7 +51,7 @@ use bearing::BearsOn;
 /// Facts that only the running machine tells; empty for a machine that is described.
 #[derive(Debug, Clone, Default)]
 pub struct HostFacts {
-    /// Functions with memory that whoever runs this may not take, each with the reason.
+    /// Functions with memory that the user may not take, each with the reason.
     pub denied: BTreeMap<FunctionId, String>,
     /// DNA of FPGA cards and their drives.
     pub dnas: Dnas,
@@ -81,7 +81,7 @@ impl Subject {
     }
 }
 
-/// A fabric under examination, and what was found so far.
+/// A fabric under examination, and its findings so far.
 struct Examination<'a> {
     fabric: &'a Fabric,
     subject: Subject,
@@ -117,7 +117,7 @@ impl<'a> Examination<'a> {
         self.judged.iter().any(|pairs| uses.contains(&pairs.of_use))
     }
 
-    /// Makes a record of it; `pair` is what was typed for two ends, with their state and the verdict on them.
+    /// Makes a record of it; `pair` is two ends as typed, with the verdict on them.
     fn finished(mut self, pair: Option<([String; 2], EndsVerdict)>) -> DoctorRecord {
         if matches!(self.subject, Subject::Device(_)) {
             self.findings.retain(|(finding, _)| finding.pairs > 0);
@@ -195,7 +195,7 @@ fn examine_subject(fabric: &Fabric, subject: Subject, facts: &HostFacts) -> Doct
     examination.finished(None)
 }
 
-/// Names the description or text in place of files that were not read.
+/// Names the description or text instead of files that were not read.
 fn name_the_source(fabric: &Fabric, findings: &mut [Finding]) {
     let place = match fabric.origin {
         Origin::Description => "description",

@@ -1,4 +1,5 @@
-//! Variables of NCCL that follow from the pairs of a machine: what to set, and what to leave alone.
+//! Variables of NCCL that follow from the pairs of a machine: those to set, and those to leave
+//! alone.
 //!
 //! Follows `ncclTopoCheckP2p` and `ncclTopoCheckGdr` of NCCL 2.30.7 (`src/graph/paths.cc`).
 
@@ -15,10 +16,10 @@ const GDR: &str = "NCCL 2.30.7, src/graph/paths.cc, ncclTopoCheckGdr";
 const DMA_BUF: &str = "NCCL 2.30.7, src/init.cc, dmaBufSupported";
 /// The farthest class that NCCL takes by itself.
 const DEFAULT: PathClass = PathClass::Pxb;
-/// GPUs up to which NCCL takes every path on AMD's processors.
+/// NCCL takes every path on AMD's processors with up to this many GPUs.
 const FEW_GPUS: usize = 2;
 
-/// The settings for GPUs of NVIDIA and network controllers; none where neither use is there.
+/// The settings for GPUs of NVIDIA and network controllers; none if neither use is there.
 pub(super) fn settings(fabric: &Fabric, judged: &[JudgedPairs]) -> Vec<NcclSetting> {
     let of = |of_use: Use| {
         let is_nvidia = |id: FunctionId| fabric.function(id).vendor == Some(gpu::VENDOR_NVIDIA);
@@ -135,7 +136,7 @@ fn class(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> Option<P
     PacketPath::new(fabric, first, second).class
 }
 
-/// The farthest class of these pairs, and one that has it; `None` where a class is unknown.
+/// The farthest class of these pairs, and one that has it; `None` if a class is unknown.
 fn farthest(
     fabric: &Fabric,
     pairs: &[&JudgedPairs],

@@ -116,7 +116,7 @@ fn register(fabric: &Fabric, id: FunctionId) -> Evidence {
     saw(format!("{}/config", at(function)), format!("ACS control register {control}"))
 }
 
-/// The parameter of this kernel; commands that change the ports at once where it honours none.
+/// The parameter of this kernel; commands that change the ports at once if it honours none.
 fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     let weakens = Some(WEAKENS.to_owned());
     match parameter(fabric, ports) {
@@ -142,7 +142,7 @@ fn redirection_fix(fabric: &Fabric, ports: &BTreeSet<FunctionId>) -> Fix {
     }
 }
 
-/// A release from which on, but for a few, the older parameter works.
+/// The older parameter works from this release on, except in a few.
 const OLDER: &str = "5.15.0";
 
 /// The parameter, and the doubt whether this kernel honours it.

@@ -1,4 +1,5 @@
-//! Devices of one machine that meet only in the root complex, through which the kernel lets no peer traffic pass.
+//! Devices of one machine that meet only in a root complex that the kernel lets no peer traffic
+//! through.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +54,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
     on.add(found, BearsOn::Counted(counted));
 }
 
-/// The way out, and where it is known that a patched list of host bridges is none.
+/// The fix, and a note if a patched list of host bridges is known not to be one.
 fn way_out(refused: &[&JudgedPairs]) -> String {
     /// Host bridge of Rocket Lake.
     const ROCKET_LAKE: (u16, u16) = (0x8086, 0x4c43);

@@ -1,4 +1,4 @@
-//! The plan: fixes in the order in which to apply them, those that need a restart together.
+//! The plan: fixes in the order of their application, those that need a restart together.
 
 use peerlane_reach::JudgedPairs;
 use peerlane_results::{Finding, Fix, Needs, PlanStep};
@@ -14,8 +14,8 @@ struct Draft<'a> {
 
 /// The steps that the findings ask for, numbered.
 ///
-/// Fixes with the same commands are one step. What is in force at once comes first, then what stops
-/// users of a device, then all that one restart puts in force, then hardware.
+/// Fixes with the same commands are one step. Fixes in force at once come first, then those that
+/// stop users of a device, then all that one restart puts in force, then hardware.
 pub(super) fn steps(findings: &[(Finding, BearsOn)], judged: &[JudgedPairs]) -> Vec<PlanStep> {
     let mut drafts: Vec<Draft<'_>> = Vec::new();
     for (finding, bears_on) in findings {

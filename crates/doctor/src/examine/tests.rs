@@ -3,7 +3,7 @@
 use super::*;
 use peerlane_results::{self as results, FindingKind, Needs, RouteState};
 
-/// Three drives below one switch, the last of which lends memory; no fault.
+/// Three drives below one switch, the last one with memory to lend; no fault.
 const SOUND: &str = concat!(
     "\
 name = 'm'
@@ -30,7 +30,7 @@ p2pmem = { size = '64M', available = '64M', published = true }
 "
 );
 
-/// Examines a machine of which nothing but its fabric is known.
+/// Examines a machine by its fabric alone.
 fn examine(fabric: &Fabric) -> DoctorRecord {
     super::examine(fabric, &HostFacts::default())
 }
@@ -158,7 +158,7 @@ fn pasted_text_is_told_nothing_of_memory() {
     assert!(record.unknown[0].needs.contains("peerlane capture"), "{record:?}");
 }
 
-/// Puts keys into drive `a`, and what follows at the end of the file.
+/// Puts `keys` into drive `a`, and `rest` at the end of the file.
 fn with_drive(keys: &str, rest: &str) -> DoctorRecord {
     const DRIVE: &str = "under = 'down-a'\nacs = 'absent'\n";
     const END: &str = "published = true }\n";
@@ -415,7 +415,7 @@ fn other_kernel_is_advised_only_with_other_memory() {
     assert_eq!(of_kernel(&with("vfio-pci", "")), None, "no memory to reach");
 }
 
-/// A sound machine with a card, and what is installed and loaded for it.
+/// A sound machine with a card, and its installed libraries and loaded modules.
 fn with_card(card: &str, modules: &str, libraries: &str) -> DoctorRecord {
     examined(&[
         ("iommu = 'passthrough'", &format!("iommu = 'passthrough'\nlibraries = [{libraries}]")),

@@ -1,4 +1,4 @@
-//! Drives that the driver `nvme` does not serve: held by others, held by nobody, or given up.
+//! Drives that the driver `nvme` does not serve: bound to another driver, to none, or given up.
 
 use peerlane_fabric::{Function, FunctionId};
 use peerlane_results::{Cost, Evidence, Finding, FindingKind, Fix, Needs};

@@ -1,4 +1,4 @@
-//! Windows of devices (BARs) for which there was no address space: nothing reaches them.
+//! Windows of devices (BARs) that got no address space: nothing reaches them.
 
 use peerlane_fabric::{Fabric, Function, FunctionId};
 use peerlane_results::{Cost, Finding, FindingKind, Fix, Needs, Setting};

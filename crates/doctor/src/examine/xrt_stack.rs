@@ -1,4 +1,4 @@
-//! Software by which drives reach the memory of FPGA cards of XRT.
+//! Software that lets drives reach the memory of FPGA cards of XRT.
 
 use peerlane_fabric::{Fabric, Function, FunctionKind};
 use peerlane_reach::{CardPages, Use, card_risk, is_lent_by_xrt};
@@ -95,8 +95,8 @@ fn unbound(cards: &[&Function]) -> Option<Finding> {
     })
 }
 
-/// A kernel that takes the window of a card for what it is not. A card that its driver lends by the kernel's own
-/// call is none of these.
+/// A kernel that takes the window of a card for memory of a P2PDMA provider that is not there. A
+/// card that its driver lends by the kernel's own call does not count.
 fn kernel_of_cards(fabric: &Fabric, cards: &[&Function]) -> Option<Finding> {
     let bound: Vec<&Function> = cards.iter().copied().filter(|card| is_lent_by_xrt(card)).collect();
     if bound.is_empty() || CardPages::new(&fabric.kernel) != CardPages::Foreign {

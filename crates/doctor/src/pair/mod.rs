@@ -20,7 +20,7 @@ pub(crate) fn slow_notes(
     slow_path::notes(fabric, &Pair::new(fabric, first, second))
 }
 
-/// Judges two functions, both directions; `for_guest` adds what holds in a virtual machine.
+/// Judges two functions, both directions; `for_guest` adds the facts for a virtual machine.
 pub fn pair_record(
     fabric: &Fabric,
     (first, second): (FunctionId, FunctionId),

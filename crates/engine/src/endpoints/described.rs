@@ -12,7 +12,7 @@ use peerlane_units::Bytes;
 use super::{Endpoint, EndpointError, drive_name, request_host, request_p2p};
 use crate::endpoints::suggestion::hint_of_device;
 
-/// Limit of the DMA layer on requests where an IOMMU translates (`dma_opt_mapping_size()` of Linux
+/// Limit of the DMA layer on requests if an IOMMU translates (`dma_opt_mapping_size()` of Linux
 /// 7.2, which drivers/nvme/host/pci.c heeds).
 const TRANSLATED_REQUEST_MAX: Bytes = Bytes::kib(128);
 
@@ -77,7 +77,7 @@ fn space_called<'a>(
     }
 }
 
-/// The limits that are given, or else what a translating IOMMU leaves of a request.
+/// The limits that are given, or else those of a translating IOMMU.
 fn limits(fabric: &Fabric, namespace: &Namespace) -> QueueLimits {
     let mut limits = namespace.limits;
     if fabric.iommu == IommuMode::Translating && limits.max_request.is_none() {

@@ -1,4 +1,4 @@
-//! Ends as a person types them: understood, then looked at.
+//! Ends of a copy as typed: parsed, then looked at.
 
 use std::io;
 use std::path::PathBuf;
@@ -57,7 +57,7 @@ impl EndError {
     }
 }
 
-/// Looks at what is typed for an end of a copy.
+/// Looks at an end of a copy, as typed.
 ///
 /// # Errors
 /// [`EndError::Notation`] and [`EndError::Endpoint`].

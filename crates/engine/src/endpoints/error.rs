@@ -1,4 +1,4 @@
-//! Errors of something that was named as an end of a copy.
+//! Errors of an end of a copy.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,13 +13,13 @@ use crate::io::failure::hint_of_denial;
 /// Reason why something cannot be source or target of a copy.
 #[derive(Debug, thiserror::Error)]
 pub enum EndpointError {
-    /// A memory or a device without blocks, where a file or a block device is needed.
+    /// A memory or a device without blocks instead of a file or a block device.
     #[error("`{notation}` cannot be source or target of a copy: it is not a file or block device")]
     NotPayload {
         /// The name as typed.
         notation: Notation,
     },
-    /// The name of a drive or GPU that is not there, where a new file could be meant.
+    /// The name of a drive or GPU that is not there, though it could mean a new file.
     #[error("{path} is not a device of this machine")]
     LooksLikeDevice {
         /// The name as typed.
@@ -31,7 +31,7 @@ pub enum EndpointError {
         /// The path.
         path: PathBuf,
     },
-    /// A target among the nodes of devices, where a new file would lie in memory and be lost.
+    /// A target among the nodes of devices: a new file would lie in memory there and be lost.
     #[error("there is no such device: {path}")]
     NoDevice {
         /// The path as typed.
@@ -51,7 +51,7 @@ pub enum EndpointError {
         /// The file system.
         kind: String,
     },
-    /// A file whose content the kernel makes while it is read, so that its size says nothing.
+    /// A file whose content the kernel makes while it is read: its size says nothing.
     #[error(
         "the kernel makes {path} while it is read ({kind}): its size, {size}, is not its content"
     )]
@@ -95,7 +95,7 @@ pub enum EndpointError {
         /// Advice: a near name, or the devices of the kind that was meant.
         hint: String,
     },
-    /// A device that has no namespace, or several of which one must be named.
+    /// A device that has no namespace, or several and none named.
     #[error("`{name}` names {} namespaces, not one", namespaces.len())]
     NotOneNamespace {
         /// The name as typed.
@@ -142,7 +142,7 @@ pub enum EndpointError {
         /// Reason.
         what: String,
     },
-    /// The system refused to say what is there.
+    /// The system refused to examine it.
     #[error("cannot look at {path}")]
     Inspect {
         /// The path.

@@ -1,4 +1,4 @@
-//! The memory of payload on the other machine of a remote drive.
+//! The payload's memory on the machine that serves a remote drive.
 
 use peerlane_results::{CopyRecord, EndpointFacts, ExportStatus, FarSide, MemoryKind};
 use peerlane_units::Bytes;
@@ -69,7 +69,7 @@ impl FarStatus<'_> {
     }
 }
 
-/// The other machines of remote ends, between which `moved` bytes were carried.
+/// The other machines of remote ends that `moved` bytes went between.
 pub(crate) fn far_sides(
     ends: [&EndpointFacts; 2],
     moved: Bytes,

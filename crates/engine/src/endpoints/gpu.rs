@@ -7,7 +7,7 @@ use super::GpuName;
 /// Finds a GPU by its name.
 ///
 /// # Errors
-/// What CUDA lacks.
+/// [`CudaError`] without CUDA or such a GPU.
 pub fn find_gpu(name: GpuName) -> Result<(Cuda, GpuFacts), CudaError> {
     let cuda = Cuda::load()?;
     let gpus = cuda.gpus()?;

@@ -2,8 +2,8 @@
 //! device its name in messages.
 //!
 //! The kernel shows in no file whether a queue takes such pages (`BLK_FEAT_PCI_P2PDMA`), so the kinds
-//! that never set it are known by name here. What is unknown is not refused: the probe before a copy
-//! decides.
+//! that never set it are known by name here. An unknown kind is not refused: the probe before a
+//! copy decides.
 
 use std::collections::BTreeSet;
 
@@ -17,9 +17,9 @@ use crate::io::system::System;
 pub(crate) enum Layer {
     /// An NVMe namespace, with its location if the controller is remote.
     Nvme { network: Option<NetworkFacts> },
-    /// A device-mapper device, with its name and what made it.
+    /// A device-mapper device, with its name and its maker.
     DeviceMapper { name: Option<String>, maker: Option<String> },
-    /// A loop device, with what it shows.
+    /// A loop device, with its backing file or device.
     Loop { shows: Option<String> },
     /// An md array.
     Md { level: String, members: Vec<BlockDevice> },

@@ -23,7 +23,7 @@ use crate::endpoints::suggestion::hint_of_device;
 use crate::io::failure::Role;
 use crate::io::system::{MountinfoLine, System};
 
-/// Block size assumed where neither file system nor device tells, and the largest believed.
+/// Block size assumed if neither file system nor device tells, and the largest believed.
 const BLOCK_DEFAULT: Bytes = Bytes::kib(4);
 const BLOCK_MAX: Bytes = Bytes::kib(64);
 /// File systems that live in memory or work without direct I/O; newer kernels accept `O_DIRECT` on
@@ -33,7 +33,7 @@ const WITHOUT_DIRECT: &[&str] =
 /// File systems whose files the kernel makes while they are read; sizes are zero, or a page.
 const MADE_BY_KERNEL: &[&str] =
     &["proc", "sysfs", "debugfs", "tracefs", "securityfs", "configfs", "cgroup", "cgroup2", "bpf"];
-/// Further file systems of the kernel's own, where a new file is not one to keep.
+/// Further file systems of the kernel's own: a new file there would not last.
 const OF_THE_KERNEL: &[&str] = &[
     "devpts",
     "mqueue",
@@ -291,7 +291,7 @@ struct LiveFile {
 /// The file system that a path lies on, and the device below it.
 struct Ground {
     kind: String,
-    /// Block size of the file system: what direct I/O to a file that is yet to be made may need.
+    /// Block size of the file system, which direct I/O to a file that is yet to be made may need.
     block: Bytes,
     device: Option<BlockDevice>,
     layer: Option<Layer>,
@@ -464,7 +464,7 @@ pub(super) fn initiator(fabric: &Fabric, device: &BlockDevice) -> Option<Functio
         .map(|(id, _)| id)
 }
 
-/// Alignment of direct I/O in bytes, zero where there is none; `None` where the kernel does not say.
+/// Alignment of direct I/O in bytes, zero if there is none; `None` if the kernel does not say.
 fn direct_alignment(statx: &Statx) -> Option<u32> {
     (statx.stx_mask & StatxFlags::DIOALIGN.bits() != 0).then_some(statx.stx_dio_offset_align)
 }

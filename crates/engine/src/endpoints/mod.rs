@@ -1,9 +1,9 @@
-//! The two ends of a copy: what payload comes from and goes to.
+//! The two ends of a copy: its source and its target.
 //!
-//! [`Notation`] is what a person types; `inspect` looks at it and says what it is, how requests to
-//! it may look, and why peer-to-peer requests cannot work on it. Nothing here is opened for writing
-//! and nothing is made. On a machine that is only described an endpoint is a drive of the
-//! description.
+//! [`Notation`] parses a typed end. `inspect` looks at that end and returns its kind, the limits of
+//! its requests, and the reasons why peer-to-peer requests cannot work on it. Nothing is opened for
+//! writing, and nothing is created. On a machine that is only described an endpoint is a drive of
+//! the description.
 
 pub(crate) mod cards;
 pub mod connection;
@@ -54,7 +54,7 @@ const PEER_SEGMENT: u64 = 4096;
 /// Most bytes of one request through host memory; the kernel's own default
 /// (Linux 7.2 `block/blk-settings.c`, `BLK_DEF_MAX_SECTORS_CAP`).
 const HOST_REQUEST_MAX: Bytes = Bytes::mib(4);
-/// Assumed where nothing tells.
+/// Assumed if nothing tells.
 const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
 
 /// One end of a copy, looked at.
@@ -62,9 +62,9 @@ const HOST_REQUEST_DEFAULT: Bytes = Bytes::mib(1);
 pub struct Endpoint {
     /// Facts of it, for a plan.
     pub facts: EndpointFacts,
-    /// The controller whose DMA engine moves its payload; `None` where there is none to be judged.
+    /// The controller whose DMA engine moves its payload; `None` if there is none to be judged.
     pub initiator: Option<FunctionId>,
-    /// Further controllers that serve its payload, where it is spread over several drives.
+    /// Further controllers that serve its payload, if it is spread over several drives.
     pub(crate) further: Vec<FunctionId>,
     /// Its state on this machine; `None` on a described one.
     pub(crate) live: Option<Live>,
@@ -76,7 +76,7 @@ pub(crate) struct Live {
     /// Absolute, links resolved.
     pub(crate) path: PathBuf,
     pub(crate) node: PathNode,
-    /// The block device itself, or the one below the file system; `None` where there is none.
+    /// The block device itself, or the one below the file system; `None` if there is none.
     pub(crate) device: Option<BlockDevice>,
     /// The kind of that device.
     pub(crate) layer: Option<Layer>,
@@ -88,8 +88,8 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// The node that shows the same bytes to everybody else, and by which they are guarded: the block
-    /// device of a passthrough node, else the path itself.
+    /// The node that guards check and other programs open for the same bytes: the block device of a
+    /// passthrough node, else the path itself.
     pub(crate) fn guarded_path(&self) -> &Path {
         self.passthrough.as_ref().map_or(&self.path, |passthrough| &passthrough.block)
     }

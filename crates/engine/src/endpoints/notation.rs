@@ -18,7 +18,7 @@ pub enum Notation {
     Device(String),
     /// `host`: host memory.
     Host,
-    /// `null`: nothing is read, or what is written is thrown away.
+    /// `null`: reads give nothing, and written bytes are thrown away.
     Null,
     /// `gpu:N`: memory of a GPU, counted from 0 by PCI address, or `gpu:ADDRESS`.
     Gpu(GpuName),

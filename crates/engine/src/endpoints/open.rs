@@ -1,7 +1,7 @@
-//! Opens files, block devices and passthrough nodes, with direct I/O where they take it.
+//! Opens files, block devices and passthrough nodes, with direct I/O if they take it.
 //!
-//! A device whose far side is gone may keep whoever opens it, for as long as its driver tries. So all of
-//! this happens where it can be left behind ([`apart`]), and has a deadline.
+//! Opening a device whose far side is gone may block for as long as its driver tries. So all of
+//! this runs in a process that can be left behind ([`apart`]), and has a deadline.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ use crate::io::trace::Traced;
 /// An open file, and whether it goes round the page cache.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// The file or device; of a passthrough node its block device, by which it is known and compared.
+    /// The file or device; for a passthrough node, its block device, which identifies it.
     pub(crate) file: File,
     pub(crate) is_direct: bool,
     /// The passthrough node that payload goes by.
@@ -45,7 +45,7 @@ impl Drop for Opened {
 /// Opens a file once more for reading, with a position and flags of its own.
 ///
 /// # Errors
-/// The system's answer; `ENOENT` where `/proc` is not mounted.
+/// The system's answer; `ENOENT` if `/proc` is not mounted.
 pub(crate) fn reopen(file: &File) -> io::Result<File> {
     File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
@@ -85,7 +85,7 @@ impl Opened {
 /// Looks at an end that is only read, and opens it.
 ///
 /// # Errors
-/// [`EndError`] by what stands against it.
+/// [`EndError`] by the obstacle.
 pub(crate) fn open_end(
     system: &System,
     fabric: &Fabric,
@@ -109,8 +109,8 @@ pub(crate) fn open_source(live: &Live, deadline: Nanos) -> io::Result<Opened> {
     open(OFlags::RDONLY, live, deadline)
 }
 
-/// Opens with direct I/O where that is expected, and through the page cache where the file system
-/// then answers `EINVAL`; a device always has direct I/O.
+/// Opens with direct I/O if that is expected, and through the page cache if the file system then
+/// answers `EINVAL`; a device always has direct I/O.
 ///
 /// # Errors
 /// The system's answer; `TimedOut` after `deadline`.
@@ -135,9 +135,8 @@ pub(crate) fn open(flags: OFlags, live: &Live, deadline: Nanos) -> io::Result<Op
     Ok(Opened { file: with(flags)?, is_direct: false, passthrough: None, closer: None })
 }
 
-/// Opens the passthrough node of an open block device. What programs wrote to that and the kernel has
-/// not written yet goes to the drive first: a command would read what was there before, or be
-/// overwritten later.
+/// Opens the passthrough node of an open block device, and first writes the device's dirty pages to
+/// the drive. Without that a command would read older bytes, or be overwritten later.
 fn open_node(
     flags: OFlags,
     live: &Live,

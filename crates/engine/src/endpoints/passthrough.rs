@@ -1,10 +1,10 @@
-//! Passthrough nodes of NVMe namespaces, `/dev/ng0n1`: what of them can be an end of a copy.
+//! Passthrough nodes of NVMe namespaces, `/dev/ng0n1`, as ends of a copy.
 //!
 //! The node shows the bytes of the namespace's block device, and the kernel guards neither against
 //! the other. So its block device is part of the endpoint: it tells sizes and limits, everything that
 //! protects it protects the node, and it is held open while the copy runs. A namespace without one is
-//! refused: the kernel makes one for every namespace of the NVM command set, and what reads and writes
-//! mean to another command set is unknown here.
+//! refused: the kernel makes one for every namespace of the NVM command set, and the meaning of
+//! reads and writes in another command set is unknown here.
 
 use std::path::{Path, PathBuf};
 
@@ -24,15 +24,15 @@ use crate::io::system::System;
 pub(crate) struct Passthrough {
     /// The block device of the same namespace.
     pub(crate) block: PathBuf,
-    /// Facts from which commands are made.
+    /// Facts that commands are made from.
     pub(crate) namespace: PassthroughNamespace,
 }
 
-/// Taken for the largest request of a drive that does not say: what a translating IOMMU leaves
-/// (Linux 7.2 `drivers/iommu/dma-iommu.c`), which is less than any drive that is met with takes.
+/// Assumed largest request of a drive that does not say: the limit of a translating IOMMU (Linux
+/// 7.2 `drivers/iommu/dma-iommu.c`), which is below that of any drive met with.
 const REQUEST_UNKNOWN: Bytes = Bytes::kib(128);
 
-/// Looks at the character device `number` at `path`; `None` where it is no passthrough node.
+/// Looks at the character device `number` at `path`; `None` if it is not a passthrough node.
 pub(super) fn inspect(
     system: &System,
     fabric: &Fabric,

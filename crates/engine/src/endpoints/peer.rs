@@ -1,8 +1,8 @@
 //! Reasons why peer-to-peer requests cannot work on an endpoint, whatever the memory, with advice.
 //!
-//! Names what is known to fail in Linux 7.2 (docs/files.md has the list, and what of it was tried in the
-//! lab); what is not named stays possible, and the probe before a copy decides. Order: the kernel, then
-//! the file system, then the device.
+//! Names the cases known to fail in Linux 7.2 (docs/files.md lists them, and those that were tried
+//! in the lab). Any other case stays possible, and the probe before a copy decides. Order: the
+//! kernel, then the file system, then the device.
 
 use peerlane_fabric::{BlockDevice, Kernel, passthrough_name};
 use peerlane_reach::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE};
@@ -165,7 +165,7 @@ fn layer_refusal(name: &str, layer: &Layer, kernel: &Kernel, role: Role) -> Opti
     Some(queue().way_out(way_out))
 }
 
-/// An md array passes pages on where its level does and every member takes them.
+/// An md array passes pages on if its level does and every member takes them.
 fn array(
     name: &str,
     level: &str,
@@ -224,7 +224,7 @@ pub(super) fn passthrough_refusal(device: &BlockDevice) -> Option<String> {
         .then(|| format!("{name} is served by no PCI function of this machine, or by several"))
 }
 
-/// Returns the obstacle of protection information: where the CPU makes or checks it, the CPU reads
+/// Returns the obstacle of protection information: if the CPU makes or checks it, the CPU reads
 /// the payload.
 fn protection(device: &BlockDevice, role: Role) -> Option<Obstacle> {
     let integrity = device.integrity?;
@@ -243,7 +243,7 @@ fn protection(device: &BlockDevice, role: Role) -> Option<Obstacle> {
     Some(Obstacle::new(reason).way_out(way_out.join("; ")))
 }
 
-/// XFS copies what goes to such a device (`IOMAP_DIO_BOUNCE`).
+/// XFS copies writes to such a device (`IOMAP_DIO_BOUNCE`).
 fn stable_writes(device: &BlockDevice, file_system: Option<&str>) -> Option<Obstacle> {
     (device.stable_writes && file_system == Some("xfs")).then(|| {
         let name = &device.name;

@@ -13,8 +13,8 @@ const ENTRIES_MAX: usize = 10_000;
 const NIC_PREFIXES: [&str; 12] =
     ["mlx", "bnxt", "irdma", "efa", "rocep", "ibp", "ib", "eth", "ens", "enp", "eno", "nic"];
 
-/// Returns the known name that is nearest to a typed one, if it is near: the same but for signs and
-/// case, or few letters away.
+/// Returns the known name that is nearest to a typed one, if it is near: the same except for signs
+/// and case, or few letters away.
 pub fn nearest(typed: &str, known: impl IntoIterator<Item = String>) -> Option<String> {
     let wanted = letters(typed);
     // In a short name a changed letter is another name.
@@ -81,7 +81,7 @@ fn list(names: &[String]) -> String {
     }
 }
 
-/// Advice about a path that does not exist, where a name like it does.
+/// Advice about a path that does not exist, if a similar name does.
 pub fn hint_of_path(path: &Path) -> Option<String> {
     let name = path.file_name()?.to_str()?;
     let is_bare = path.components().count() == 1;

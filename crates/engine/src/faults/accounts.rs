@@ -1,4 +1,4 @@
-//! Invariants of what a copy counts: each figure of a record against those of the simulation.
+//! Invariants of a copy's counts: each figure of a record against those of the simulation.
 
 use peerlane_units::Bytes;
 
@@ -40,8 +40,8 @@ pub(super) fn each_count_is_right(case: &TargetCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Once for all targets; a tail behind the last block that all have in common is read for each, and what was in slots
-/// of a memory that went away is read again.
+/// Once for all targets. A tail behind the last block that all have in common is read for each, and
+/// bytes in slots of a memory that went away are read again.
 pub(super) fn the_source_is_read_once(run: &RunCase<'_>) -> Result<(), String> {
     let RunCase { world, verdicts, seen, .. } = run;
     let Bytes(read) = seen.read;

@@ -37,9 +37,9 @@ pub(super) struct TargetVerdict {
     pub(super) record: Option<CopyRecord>,
     /// Bytes that the error says are done, by a journal that is kept.
     pub(super) kept: Option<Bytes>,
-    /// What its journal claimed when the run went on by it.
+    /// Its journal's claims when the run went on by it.
     pub(super) before: RangeSet,
-    /// What the simulation counted of it.
+    /// The simulation's counts of it.
     pub(super) figures: DriveFigures,
 }
 
@@ -87,7 +87,7 @@ pub(super) enum Blame {
         errno: Option<Errno>,
     },
     SourceChanged,
-    /// An end is not what the journal says.
+    /// An end differs from the journal.
     Changed,
     /// Something stands against the copy.
     Refused(#[allow(dead_code, reason = "shown by Debug")] String),
@@ -102,7 +102,7 @@ pub(super) struct RunObservations {
     pub(super) is_begun: bool,
     /// Payload read of the source, as the copy counts it.
     pub(super) read: Bytes,
-    /// Reported progress and what it is of, in bytes.
+    /// Reported progress and its total, in bytes.
     pub(super) progress: Vec<[u64; 2]>,
     /// Cautions shown while it ran.
     pub(super) cautions: Vec<String>,
@@ -114,11 +114,11 @@ pub(super) struct RunObservations {
     pub(super) operations: u64,
     /// A promise that was broken when an operation was asked for.
     pub(super) untrue: Option<String>,
-    /// Names that are left beside the journals.
+    /// Names left over, other than journals.
     pub(super) left: Vec<String>,
     /// A target file had its name when the run began.
     pub(super) had_its_name: bool,
-    /// What the simulation counted of the source.
+    /// The simulation's counts of the source.
     pub(super) source_figures: DriveFigures,
 }
 
@@ -170,7 +170,7 @@ impl Invocation {
     }
 }
 
-/// Runs the program once; the world is then what it left.
+/// Runs the program once, and leaves its result in the world.
 pub(super) fn attempt(world: &mut World, plan: RunPlan) -> (Vec<TargetVerdict>, RunObservations) {
     let _limit = world.ranges_max.map(LoweredLimit::new);
     run(world, plan).unwrap_or_else(|error| {
@@ -291,7 +291,7 @@ fn verdicts(
     }
 }
 
-/// Names that the run left and should not have: what was there before may stay.
+/// Names that the run left and should not have; names from before it may stay.
 fn left(
     world: &World,
     invocation: &Invocation,
@@ -335,7 +335,7 @@ fn seen(machine: &SimMachine, watch: Listener) -> RunObservations {
     }
 }
 
-/// Keeps what the run left of drives and files. Returns whether any of it was lost.
+/// Keeps the state of drives and files after the run. Returns whether any of it was lost.
 fn keep(
     world: &mut World,
     invocation: &Invocation,

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use super::{FaultKind, FaultedOutcome, Untrue, run};
 
-/// A copy takes milliseconds. What loops without asking its machine for anything is met by this limit only.
+/// A copy takes milliseconds. Only this limit stops a loop that asks its machine for nothing.
 const COPY_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A copy of a batch: its kind of fault, its seed, and what became of it.
+/// A copy of a batch: its kind of fault, its seed, and its outcome.
 pub type CopyOfBatch = (FaultKind, u64, Result<FaultedOutcome, Untrue>);
 
 enum BatchEvent {

@@ -1,13 +1,14 @@
 //! Options that a person changes between two runs of a copy.
 //!
-//! What decides which byte goes where must be refused, with nothing changed; the rest may change, and the copy is right.
+//! A changed option that decides which byte goes where must be refused, with nothing changed; the
+//! rest may change, and the copy is right.
 
 use super::attempt::{RunPlan, attempt};
 use super::exchange::refused;
 use super::world::{SimTarget, World};
 use super::{FaultKind, check};
 
-/// Changes an option, if that is what goes wrong.
+/// Changes an option, if that is the fault of this run.
 pub(super) fn change_options(world: &mut World) -> Result<(), String> {
     if world.kind != FaultKind::OptionsChanged {
         return Ok(());

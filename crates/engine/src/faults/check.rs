@@ -110,7 +110,7 @@ fn the_journal_is_whole(case: &TargetCase<'_>) -> Check {
     }
 }
 
-/// Memory of a device goes back without payload in it, or somebody is told.
+/// Memory of a device goes back without payload in it, or with a warning.
 fn the_memory_is_clear(run: &RunCase<'_>) -> Check {
     let RunCase { world, verdicts, seen, .. } = run;
     let records = || verdicts.iter().filter_map(|verdict| verdict.record.as_ref());
@@ -216,7 +216,7 @@ fn complete_is_complete(case: &TargetCase<'_>) -> Check {
     Ok(())
 }
 
-/// A target fails by a fault of its own, or by one of what all use.
+/// A target fails by a fault of its own, or by one of the source or the memory that all use.
 fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
     let RunCase { world, plan, verdicts, seen } = run;
     if !seen.is_begun {

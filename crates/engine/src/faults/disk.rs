@@ -3,8 +3,8 @@
 //!
 //! Names of one directory change in order, as on ext4, XFS and btrfs: a loss of power takes the last changes, however
 //! many. Nothing is promised between two directories. A text that
-//! was not flushed is there whole, in part, as zeroes, or not at all; where it replaced one that was, this or the new
-//! one is there, perhaps with the length of the other.
+//! was not flushed is there whole, in part, as zeroes, or not at all; if it replaced one that was,
+//! this or the new one is there, perhaps with the length of the other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -155,7 +155,7 @@ impl Disk {
         text.stable.as_deref().filter(|stable| *stable == text.bytes)
     }
 
-    /// Loses what is not flushed, in part. Returns the names that are left.
+    /// Loses unflushed changes, in part. Returns the names that are left.
     pub(super) fn lose_power(&mut self, random: &mut Random) -> &BTreeMap<OsString, u64> {
         let directories: BTreeSet<_> =
             self.changes.iter().filter_map(|one| Some(one.directory()?.to_owned())).collect();

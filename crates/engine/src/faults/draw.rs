@@ -1,4 +1,4 @@
-//! What a copy is drawn to be: its targets, sizes, tails and holes.
+//! Random copies: their targets, sizes, tails and holes.
 
 use peerlane_results::Tail;
 

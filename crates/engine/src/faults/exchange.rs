@@ -14,7 +14,8 @@ use crate::io::ring::sim::{Cache, SimFile};
 const END: usize = 256 << 10;
 const BLOCK: usize = 4096;
 
-/// Exchanges an end, if that is what goes wrong. Returns whether the copy is complete after it.
+/// Exchanges an end, if that is the fault of this run. Returns whether the copy is complete after
+/// it.
 pub(super) fn exchange(world: &mut World) -> Result<bool, String> {
     if world.kind != FaultKind::Exchanged {
         return Ok(false);
@@ -69,7 +70,7 @@ fn other_target(world: &mut World) -> Result<(), String> {
     refused
 }
 
-/// Somebody wrote to a target, where all of its blocks must be explained.
+/// Writes to a target whose every block must be explained: the next run must refuse it.
 fn written_target(world: &mut World) -> Result<(), String> {
     let needs_force = world.needs_force();
     let target = &mut world.targets[world.broken];

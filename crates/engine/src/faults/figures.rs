@@ -1,4 +1,4 @@
-//! What the simulation counts of a copy by itself, byte by byte, from requests that ended.
+//! The simulation's own counts of a copy, byte by byte, from requests that ended.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) enum MemoryUsed {
 /// Each byte of the copy at one drive.
 #[derive(Debug, Clone, Default)]
 pub(super) struct DriveFigures {
-    /// Where the copy lies on the drive.
+    /// Range of the copy on the drive.
     range: Range<u64>,
     marks: Vec<u8>,
     /// Payload that was read while it was moved, repetitions included.

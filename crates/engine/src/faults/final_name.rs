@@ -1,4 +1,4 @@
-//! Invariant of a target that is a file: its name shows all of the copy, or what it showed before.
+//! Invariant of a target that is a file: its name shows all of the copy, or its former content.
 
 use std::fs;
 

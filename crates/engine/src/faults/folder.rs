@@ -1,4 +1,4 @@
-//! The folder of a simulated machine: real files in memory, and what a loss of power leaves of them.
+//! The folder of a simulated machine: real files in memory, and their state after a loss of power.
 //!
 //! A file that loses its name waits in a second folder with its inode, since a loss of power may take the removal back.
 
@@ -48,7 +48,7 @@ impl Folder {
         self.state_home().join("peerlane").join(name)
     }
 
-    /// The directory below which journals of drives are kept.
+    /// The directory with the journals of drives.
     pub(super) fn state_home(&self) -> &Path {
         &self.root
     }
@@ -143,7 +143,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Takes a name away; the file waits for what becomes of that.
+    /// Takes a name away; the file waits for the fate of the removal.
     pub(super) fn take(&self, name: &OsStr) -> Result<(), Errno> {
         let path = self.path(name);
         let failed = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
@@ -161,7 +161,7 @@ impl Folder {
         self.root.join("removed").join(inode.to_string())
     }
 
-    /// True when somebody holds the lock of a journal.
+    /// True when the lock of a journal is held.
     pub(super) fn is_locked(&self, journal: &OsStr) -> bool {
         let mut name = journal.to_owned();
         name.push(".lock");
@@ -176,7 +176,8 @@ impl Folder {
         names.into_iter().flatten().any(|name| self.inode(name) == self.target)
     }
 
-    /// Makes the names and texts what a loss of power leaves of them; the target has so many bytes then.
+    /// Cuts the names and texts down to those that outlast a loss of power, and the target to so
+    /// many bytes.
     pub(super) fn lose_power(&mut self, target: u64, random: &mut Random) -> io::Result<()> {
         for name in self.names()? {
             self.take(&name)?;

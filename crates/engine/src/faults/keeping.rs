@@ -1,4 +1,5 @@
-//! Invariants of what a run leaves for the next one: claims, journals and names, also after a loss of power.
+//! Invariants of the claims, journals and names that a run leaves for the next one, also after a
+//! loss of power.
 
 use super::FaultKind;
 use super::attempt::{Blame, RunEnding};
@@ -27,7 +28,8 @@ pub(super) fn the_claim_is_there(case: &TargetCase<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// What an error says is kept is kept by a journal on stable storage, and in a file that has a name there.
+/// Bytes that an error reports as kept are in a journal on stable storage, and in a file that has a
+/// name there.
 pub(super) fn what_was_kept_outlasts(case: &TargetCase<'_>) -> Result<(), String> {
     let TargetCase { world, target, verdict, .. } = case;
     // What is unplugged under a file has its folder, too.

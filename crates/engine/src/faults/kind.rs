@@ -17,7 +17,7 @@ pub enum FaultKind {
     WriteErrorStays,
     /// The target does not flush.
     FlushError,
-    /// One flush of the target fails and loses what it was to keep; the next one succeeds.
+    /// One flush of the target fails and loses its writes; the next one succeeds.
     FlushErrorOnce,
     /// Bytes that the source writes into device memory do not arrive, and every request succeeds.
     ReadsLost,
@@ -28,7 +28,7 @@ pub enum FaultKind {
     WholeWritesLost,
     /// The same begins at any operation after the proof.
     LostLater,
-    /// A sector of the target keeps what it held, and every request succeeds.
+    /// A sector of the target keeps its old content, and every request succeeds.
     SectorLost,
     /// The kernel refuses the route.
     RouteRefused,

@@ -58,7 +58,7 @@ pub struct Untrue {
     pub seed: u64,
     /// Fault of the drives.
     pub kind: FaultKind,
-    /// Number of the run of the program, from 1; 0 where it is not known.
+    /// Number of the run of the program, from 1; 0 if it is not known.
     pub run: u32,
     /// The invariant that was broken.
     pub what: String,
@@ -154,7 +154,7 @@ fn ending(end: &RunEnding) -> Ending {
     }
 }
 
-/// Runs in which the fault is there.
+/// Number of runs with the fault.
 fn breaks(world: &mut World) -> u32 {
     let more = u32::try_from(world.random.below(3)).unwrap_or(0);
     match world.kind {
@@ -254,7 +254,7 @@ fn replace_damaged(world: &mut World) -> Result<(), String> {
     }
 }
 
-/// Tears or changes the journal's text; whatever is then accepted must say what it said.
+/// Tears or changes the journal's text. Text that is then accepted must say the same as before.
 fn damage_journal(world: &mut World) -> Result<(), String> {
     if world.kind != FaultKind::JournalDamaged {
         return Ok(());

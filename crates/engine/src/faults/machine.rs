@@ -1,9 +1,10 @@
 //! A machine whose drives, memory, files and power are simulated, under the real copy.
 //!
-//! Rings move bytes of [`SimFile`]s; other files are real ones in a [`Folder`] that knows what a loss of power leaves
-//! of them. An open drive is a file in memory that stands for it: where its holes are is
-//! told by the kernel, its content by the simulation. Every request and every change of a small file is an operation,
-//! and at each of them something may happen. A machine without power, and a program that was killed, change nothing.
+//! Rings move bytes of [`SimFile`]s; other files are real ones in a [`Folder`] that knows their
+//! state after a loss of power. An open drive is a file in memory that stands for it: the kernel
+//! tells its holes, the simulation its content. Every request and every change of a small file is
+//! an operation, and at each of them something may happen. A machine without power, and a program
+//! that was killed, change nothing.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -162,7 +163,7 @@ pub(super) struct SimMachine {
     pub(super) drives: Vec<SimulatedDrive>,
     pub(super) state: Rc<RefCell<FaultState>>,
     pub(super) is_stopped: Rc<Cell<bool>>,
-    /// What the copy says that it does; nothing before it begins.
+    /// The phase that the copy reports; `None` before it begins.
     pub(super) phase: Rc<Cell<Option<Phase>>>,
     pub(super) folder: Rc<RefCell<Folder>>,
     /// File system of a target that is a file: it is the only target.

@@ -29,13 +29,13 @@ thread_local! {
 /// Lengths of pooled bytes are multiples of so many.
 const POOLED: usize = 64 << 10;
 
-/// Bounds of a run of the program; one that goes beyond them panics, so that its seed is told. A run takes some
-/// hundred requests, and some seconds where it waits for a drive.
+/// Bounds of a run of the program; one that goes beyond them panics with its seed. A run takes some
+/// hundred requests, and some seconds if it waits for a drive.
 const OPERATIONS_MAX: u64 = 100_000;
 const TIME_MAX: Nanos = Nanos::seconds(600);
 const QUESTIONS_MAX: u64 = 100_000;
 
-/// Panics where the program waits for ever.
+/// Panics if the program waits for ever.
 pub(super) fn judge_time(clock: &SimClock) {
     assert!(clock.now() < TIME_MAX, "it waits for ever");
 }
@@ -69,7 +69,7 @@ pub(super) struct MachineRing {
     folder: Rc<RefCell<Folder>>,
     state: Rc<RefCell<FaultState>>,
     is_stopped: Rc<Cell<bool>>,
-    /// Regions by number, kept so that no address is allocated twice.
+    /// Regions by number, kept so no address is allocated twice.
     held: Vec<Region>,
     /// End of the possibly non-zero bytes of each region.
     touched: Vec<usize>,

@@ -1,4 +1,4 @@
-//! The plans of a run, as the planner makes them, of ends that it does not know.
+//! Plans of a run for simulated ends, which the planner does not know.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -1,4 +1,4 @@
-//! Invariants of what is read to compare: every place that is promised is read, and nothing read differs.
+//! Invariants of the bytes read to compare: every promised place is read, and nothing read differs.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::transfer::verify::sample_size;
 
 /// The smallest unit of a comparison, in bytes (`verify.rs`, `copy/claims.rs`).
 const PAGE: u64 = 4096;
-/// Bytes from the beginning of the copy of which all claims are looked at (`copy/claims.rs`).
+/// Bytes from the beginning of the copy, all of whose claims are checked (`copy/claims.rs`).
 const HEAD: u64 = 128 << 10;
 /// Ranges of a journal whose ends are looked at (`copy/claims.rs`).
 const ENDS: usize = 128;
@@ -75,7 +75,7 @@ pub(super) fn has_what_is_promised(case: &TargetCase<'_>) -> Result<(), String> 
     }
 }
 
-/// A page of every stretch, where nothing was moved before.
+/// A page of every stretch, after a copy that moved nothing before.
 fn has_each_stretch(pages: Pages, has: impl Fn(u64) -> bool) -> Result<(), String> {
     let picks = sample_size(pages.length).min(pages.count());
     let bound = |pick: u64| pages.count() * pick / picks;
@@ -85,7 +85,8 @@ fn has_each_stretch(pages: Pages, has: impl Fn(u64) -> bool) -> Result<(), Strin
     }
 }
 
-/// Pages of what an earlier run moved, and of the rest. Chance may pick one twice: a third is far below what it leaves.
+/// Pages that an earlier run moved, and pages of the rest. Chance may pick one twice: a third is
+/// far below any real sample.
 fn has_both(
     pages: Pages,
     verdict: &TargetVerdict,

@@ -1,4 +1,4 @@
-//! The count of what became of many copies, and the results that hold it.
+//! Counts of the outcomes of many copies, and the results that hold them.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +113,7 @@ const NOT_SIMULATED: [(&str, &str); 7] = [
     ("a plan and guards, which end before a copy begins", "their tests"),
 ];
 
-/// Tables of what is asked, simulated, and not simulated: those of the code.
+/// The code's own tables: the questions asked, the faults simulated, and those not simulated.
 fn tables() -> Value {
     let rows = |rows: &[(&str, &str)]| -> Vec<Value> {
         rows.iter().map(|(one, other)| json!([one, other])).collect()
@@ -136,8 +136,8 @@ fn tables() -> Value {
 /// The results of the repository that hold a tally (form: `docs/reliability/README.md`), with the
 /// command that made it.
 ///
-/// [`super::run`] returns no outcome for a copy that did not end with every byte equal, so that all
-/// that was counted is complete.
+/// [`super::run`] returns no outcome for a copy that did not end with every byte equal, so every
+/// copy counted is complete.
 pub fn results(tally: &FaultTally, command: &str) -> String {
     let results = json!({
         "suite": "simulated drives",

@@ -26,7 +26,7 @@ fn faulted_copies_complete_or_explain() {
     assert_each_fault_strikes(&tally);
 }
 
-/// A suite whose faults never strike would pass whatever the engine does.
+/// A suite whose faults never strike would pass with any engine.
 fn assert_each_fault_strikes(tally: &FaultTally) {
     for (kind, ending) in [
         (FaultKind::None, Ending::Peer),

@@ -30,7 +30,7 @@ pub(super) struct World {
     pub(super) random: Random,
     pub(super) shape: CopySizes,
     pub(super) source: SimFile,
-    /// The source as it was made, and what of it is to be at each target.
+    /// The source as it was made, and its part for each target.
     pub(super) full_source: Vec<u8>,
     pub(super) payload: Vec<u8>,
     /// The source is a file, which tells its holes.
@@ -46,11 +46,11 @@ pub(super) struct World {
     pub(super) targets: Vec<SimTarget>,
     /// Stages that are asked for.
     pub(super) stages: Vec<String>,
-    /// Ranges that sets of the copy may hold, where that is not the usual number.
+    /// Ranges that sets of the copy may hold, if that is not the usual number.
     pub(super) ranges_max: Option<usize>,
     /// Tokens of drives, by number, version of the source and size.
     tokens: BTreeMap<(usize, i64, usize), Rc<File>>,
-    /// Number of the target that has a fault of its own, where that is what is wrong.
+    /// Number of the target with a fault of its own, for kinds of faults that have one.
     pub(super) broken: usize,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct World {
 pub(super) struct SimTarget {
     pub(super) shape: TargetShape,
     pub(super) content: SimFile,
-    /// Its content before the copy, where it is a drive.
+    /// Its content before the copy, if it is a drive.
     pub(super) before: Vec<u8>,
     /// Another one is another drive behind its name.
     pub(super) version: i64,
@@ -131,7 +131,7 @@ impl SimTarget {
         content.bytes
     }
 
-    /// What the journal claims.
+    /// Ranges that the journal claims.
     pub(super) fn claims(&self) -> RangeSet {
         let journal = self.journal.as_deref().and_then(|text| journal::decode(text).ok());
         journal.map_or_else(RangeSet::new, |journal| journal.done)
@@ -301,7 +301,7 @@ impl World {
         may_hold_others || self.targets.iter().any(needs)
     }
 
-    /// What earlier runs left at a target, as far as this one may know of it.
+    /// Ranges that earlier runs left at a target, as far as this one may know of them.
     pub(super) fn left_before(&self, number: usize, is_resumed: bool) -> RangeSet {
         let target = &self.targets[number];
         let whole = || {
@@ -333,7 +333,8 @@ impl World {
         index(target.shape.offset)..index(target.shape.offset + self.shape.length)
     }
 
-    /// A sector of the copy's range at one end; one of three is in the last block, where most is special.
+    /// A sector of the copy's range at one end; one of three is in the last block, which has most
+    /// special cases.
     fn sector(&mut self, start: u64) -> u64 {
         let CopySizes { block, length, .. } = self.shape;
         match self.random.below(3) {
@@ -342,8 +343,8 @@ impl World {
         }
     }
 
-    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or any where a copy
-    /// that begins leaves no page out.
+    /// Lets the broken target keep a sector that each sample has: of the first or the last page, or
+    /// any if a copy that begins leaves no page out.
     pub(super) fn lose_sector(&mut self, is_resumed: bool) {
         let start = self.targets[self.broken].shape.offset;
         let CopySizes { source_block, length, .. } = self.shape;
@@ -403,7 +404,7 @@ impl World {
         }
     }
 
-    /// Somebody replaces cables, drives and sectors.
+    /// Replaces cables, drives and sectors.
     pub(super) fn repair(&mut self) {
         let size = Bytes(self.full_source.len() as u64);
         for target in &mut self.targets {

@@ -34,7 +34,8 @@ fn verdict(counted: &Counted, route: Route) -> RouteVerdict {
     }
 }
 
-/// Direct ways that the library has switched on, which requests need not take; `None` where it does not tell.
+/// Direct ways that the library has switched on, though requests need not take them; `None` if it
+/// does not tell.
 pub(crate) fn flags(session: &CuFileSession) -> Option<RouteEvidence> {
     let flags = session.p2p_flags();
     if flags.is_empty() {

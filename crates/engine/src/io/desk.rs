@@ -1,5 +1,5 @@
-//! Pinned host memory beside memory of a GPU: content goes in and out there by the copy engine, whatever
-//! way payload takes.
+//! Pinned host memory next to memory of a GPU: content goes in and out there by the copy engine,
+//! whatever way payload takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::io::clock::Clock;
 
-/// Pause between two looks at what the GPU does.
+/// Pause between two looks at the GPU.
 const NAP: Duration = Duration::from_micros(20);
 
 /// Pinned host memory with a queue of its own.
@@ -29,7 +29,7 @@ pub(crate) enum Stopped {
     Deadline,
 }
 
-/// Waits until a look finds that it is over, with a deadline. What counts is how late it was before the look: a
+/// Waits until a look finds that it is over, with a deadline. The time before the look counts: a
 /// program that was stopped for a while finds everything old.
 pub(crate) fn wait_until(
     (clock, deadline): (&dyn Clock, Nanos),
@@ -108,8 +108,8 @@ mod tests {
         }
     }
 
-    /// Waits with a deadline of a second in a program that stands still for two after every look, of which the one with
-    /// this number finds the end.
+    /// Waits with a deadline of a second in a program that stands still for two seconds after every
+    /// look. The look with number `last` finds the end.
     fn wait_halting(last: Option<u32>) -> Result<(), Stopped> {
         let (clock, mut looks) = (Hand(Cell::new(Nanos(0))), 0);
         wait_until((&clock, Nanos::seconds(1)), || {

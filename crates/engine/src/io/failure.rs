@@ -2,7 +2,7 @@
 //!
 //! One errno means different things by direction, memory and kernel; `Cause::from_errno` is the only place
 //! that knows. Sources: Linux 7.2 block layer and NVMe driver, read and run in an emulated machine; the
-//! answers of older kernels are named where they differ.
+//! answers of older kernels are named if they differ.
 
 use std::fmt;
 use std::io;
@@ -38,7 +38,7 @@ impl fmt::Display for Role {
 pub const HINT_OF_SIZE: &str =
     "`ulimit -f` shows how large a file may be here; a file system has a limit, too";
 
-/// Returns advice where the system denies the user access, or lets no file be as large.
+/// Returns advice if the system denies the user access, or lets no file be as large.
 pub(crate) fn hint_of_denial(path: &Path, error: &io::Error) -> Option<String> {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Some(format!(
@@ -119,7 +119,7 @@ pub enum Cause {
     /// `EFAULT` peer to peer: the memory is gone, since its function was removed or its driver unbound.
     #[error("the memory is gone: its device was removed or its driver unbound (EFAULT)")]
     ProviderGone,
-    /// `EINVAL` through host memory: offset, length or address is not a multiple of what the file needs.
+    /// `EINVAL` through host memory: offset, length or address does not have the file's alignment.
     #[error("the request does not fit the file's blocks (EINVAL)")]
     NotAligned,
     /// `ENODATA`: the drive reports a medium error, or gave a command up after its time.
@@ -154,7 +154,7 @@ pub enum Cause {
     NoProgress {
         /// Tries.
         tries: u32,
-        /// The last answer, where it was an error.
+        /// The last answer, if it was an error.
         errno: Option<Errno>,
     },
     /// The kernel says that it moved more than requested.

@@ -19,5 +19,5 @@ pub mod trace;
 pub(crate) mod uuid;
 pub(crate) mod watch;
 
-/// The longest wait for a device where nobody names another.
+/// The longest wait for a device, unless another is given.
 pub const DEADLINE: peerlane_units::Nanos = peerlane_units::Nanos::seconds(60);

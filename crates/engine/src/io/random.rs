@@ -1,4 +1,4 @@
-//! A small generator of numbers that depend on nothing but a seed.
+//! A small generator of numbers that depend on a seed alone.
 //!
 //! Not for secrets: patterns that tell one block from another, positions to sample, simulated faults.
 

@@ -10,8 +10,8 @@ use std::ops::Range;
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Ranges that a set holds unless told otherwise. As text a range is at most 44 bytes, so that a full
-/// set stays far below the size that a journal may have.
+/// Ranges that a set holds unless told otherwise. As text a range is at most 44 bytes, so a full
+/// set stays far below the size limit of a journal.
 pub(crate) const RANGES_MAX: usize = 4096;
 
 /// A bounded set of bytes, kept as sorted ranges that neither overlap nor touch.
@@ -150,8 +150,9 @@ impl RangeSet {
         Missing { held: &self.ranges[next..], rest: within }
     }
 
-    /// Walks what is missing in `within` in whole blocks: each range is rounded outward to multiples
-    /// of `block` bytes from offset zero and cut to `within`, ranges that then touch are one.
+    /// Walks the ranges missing in `within` in whole blocks: each range is rounded outward to
+    /// multiples of `block` bytes from offset zero and cut to `within`, ranges that then touch are
+    /// one.
     ///
     /// Some bytes that are done come again by it: copying them twice writes the same bytes. A `block`
     /// of zero rounds nothing.

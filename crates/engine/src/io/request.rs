@@ -82,7 +82,7 @@ impl MemoryPlace {
 pub(crate) enum EndOfFile {
     /// A failure.
     Fails,
-    /// The end of the request: what is beyond counts as not there.
+    /// The end of the request: bytes beyond it count as not there.
     IsFine,
 }
 
@@ -140,7 +140,7 @@ impl Request {
         self.file_offset + self.progress.done
     }
 
-    /// The operation for what is left; `ask` fits 32 bits by the checks of those who make requests.
+    /// The operation for the rest; `ask` fits 32 bits by the checks of those who make requests.
     pub(crate) fn operation(&self, tag: u64) -> Operation {
         Operation {
             action: self.action,

@@ -98,7 +98,7 @@ pub(crate) trait SmallFiles: AsSmallFiles + fmt::Debug {
         rustix::fs::fsync(file)
     }
 
-    /// Gives a file another name, over what has it.
+    /// Renames a file, over any file of the new name.
     ///
     /// # Errors
     /// The system's answer.
@@ -131,7 +131,7 @@ pub(crate) trait SmallFiles: AsSmallFiles + fmt::Debug {
     }
 }
 
-/// False where the file system says that it would take direct I/O through the page cache, or encrypt.
+/// False if the file system says that it would take direct I/O through the page cache, or encrypt.
 fn is_direct_in_truth(file: &File) -> bool {
     let flags = StatxFlags::BASIC_STATS | StatxFlags::DIOALIGN;
     rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, flags).is_ok_and(|found| {

@@ -1,9 +1,9 @@
-//! Sectors that say who wrote them: what benchmarks and proofs put on a drive.
+//! Sectors that say who wrote them, for benchmarks and proofs.
 //!
-//! Each sector of 512 bytes begins with a mark and two numbers, from which all the rest of it follows. So a
-//! sector is recognised wherever it lies and however it came there, and a sector that somebody else changed
-//! in a single byte is not. The rest is random: a drive that compresses gains no more than the header.
-//! A stamped sector holds nothing that a person may miss.
+//! Each sector of 512 bytes begins with a mark and two numbers, and all the rest follows from
+//! those. So a sector is recognised wherever it lies and however it came there, and a sector with a
+//! single changed byte is not. The rest is random: a drive that compresses gains no more than the
+//! header. A stamped sector holds nothing that a person may miss.
 
 use crate::io::random::Random;
 
@@ -32,7 +32,7 @@ impl Stamp {
         self.fill_from(0, seed, bytes);
     }
 
-    /// Goes on with what [`Self::fill`] began, at the sector numbered `first`.
+    /// Continues [`Self::fill`] at the sector numbered `first`.
     pub(crate) fn fill_from(self, first: u64, seed: u64, bytes: &mut [u8]) {
         for (number, sector) in (first..).zip(bytes.chunks_mut(SECTOR)) {
             self.fill_sector(seed, number, sector);
@@ -49,7 +49,7 @@ impl Stamp {
         sector.copy_from_slice(&whole[..sector.len()]);
     }
 
-    /// True when bytes are what [`Self::fill`] makes of a seed.
+    /// True when bytes equal those of [`Self::fill`] for a seed.
     pub(crate) fn is_filled(self, seed: u64, bytes: &[u8]) -> bool {
         bytes.chunks(SECTOR).enumerate().all(|(number, sector)| {
             let mut expected = [0; SECTOR];

@@ -1,7 +1,7 @@
 //! Users of a block device, from sysfs and procfs below a root.
 //!
-//! Everything is read below the root that was given, so that a made-up tree serves as well as this
-//! machine. What is not there or cannot be read counts as absent: the exclusive open at the start of
+//! Everything is read below the given root, so a made-up tree serves as well as this machine. A
+//! file that is not there or cannot be read counts as absent: the exclusive open at the start of
 //! a copy is the kernel's own answer, this is the one with names in it.
 
 mod siblings;
@@ -17,7 +17,7 @@ use peerlane_nvmet::NvmeTarget;
 /// sysfs counts in these, whatever the device's block size.
 const SECTOR: u64 = 512;
 
-/// A place from which `sys/` and `proc/` are read.
+/// The folder with `sys/` and `proc/`.
 #[derive(Debug, Clone)]
 pub(crate) struct System {
     root: PathBuf,
@@ -89,12 +89,12 @@ impl System {
         self.names(&format!("sys/class/block/{name}/holders"))
     }
 
-    /// `name`, what it is stacked on, and so on to the bottom.
+    /// `name`, the devices below it, and so on to the bottom.
     pub(crate) fn down(&self, name: &str) -> BTreeSet<String> {
         self.closure(name, |name| self.lower(name))
     }
 
-    /// `name`, what is stacked on it, and so on to the top.
+    /// `name`, the devices stacked on it, and so on to the top.
     pub(crate) fn up(&self, name: &str) -> BTreeSet<String> {
         self.closure(name, |name| self.holders(name))
     }
@@ -110,7 +110,7 @@ impl System {
         own.into_iter().chain(shared).collect()
     }
 
-    /// The disk that a partition is part of; `None` for what is no partition.
+    /// The disk that a partition is part of; `None` for other devices.
     pub(crate) fn disk_of(&self, name: &str) -> Option<String> {
         let link = self.root.join("sys/class/block").join(name);
         link.join("partition").exists().then_some(())?;
@@ -138,7 +138,7 @@ impl System {
         names.find(|name| self.number(name) == Some(number))
     }
 
-    /// Every mount; empty where that cannot be read.
+    /// Every mount; empty if that cannot be read.
     pub(crate) fn mounts(&self) -> Vec<MountinfoLine> {
         let text = fs::read_to_string(self.root.join("proc/self/mountinfo")).unwrap_or_default();
         text.lines().filter_map(MountinfoLine::parse).collect()
@@ -162,8 +162,7 @@ impl System {
             .collect()
     }
 
-    /// Counts the devices of the mounted btrfs that `name` is one of; none where it is part of
-    /// none.
+    /// Counts the devices of the mounted btrfs that `name` is one of; none if it is part of none.
     pub(crate) fn btrfs_width(&self, name: &str) -> usize {
         let ids = self.names("sys/fs/btrfs").into_iter();
         ids.map(|id| self.names(&format!("sys/fs/btrfs/{id}/devices")))

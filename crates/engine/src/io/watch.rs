@@ -1,4 +1,4 @@
-//! Receivers of news while a copy runs.
+//! Progress and notices of a running copy, and requests to stop it.
 
 use peerlane_units::{Bytes, Nanos};
 
@@ -15,14 +15,15 @@ pub enum Phase {
     Verify,
 }
 
-/// Is told what happens, and may ask for an end. Called on the engine's thread; must not block.
+/// Receives progress and notices, and may ask for an end. Called on the engine's thread; must not
+/// block.
 pub trait Watch {
     /// Called before each phase begins, when nothing is in flight.
     fn phase(&mut self, phase: Phase) {
         let _ = phase;
     }
 
-    /// Called when a phase that moves or compares bytes begins, with what is done already.
+    /// Called when a phase that moves or compares bytes begins, with the bytes done already.
     fn begin(&mut self, done: Bytes, total: Bytes) {
         let _ = (done, total);
     }
@@ -47,7 +48,7 @@ pub trait Watch {
         let _ = text;
     }
 
-    /// Asked between completions; true drains what is in flight and ends the copy as interrupted.
+    /// Asked between completions; true drains requests in flight and ends the copy as interrupted.
     fn stop_requested(&self) -> bool {
         false
     }

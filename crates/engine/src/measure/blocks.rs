@@ -1,4 +1,4 @@
-//! The blocks of a flow: which follows which, until when, and how long each took.
+//! The blocks of a flow: their order, their end, and the time of each.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -13,7 +13,7 @@ use crate::io::clock::Clock;
 use crate::io::random::Random;
 use crate::transfer::relay::{Pace, RelayWork, Targets, WorkPiece, count, latencies};
 
-/// Blocks and the order in which they come. Offsets are in bytes from the start of the range.
+/// The blocks of a range and their order. Offsets are in bytes from the start of the range.
 pub(super) struct Blocks<'a> {
     pub(super) clock: &'a dyn Clock,
     /// Bytes of the range.
@@ -33,7 +33,7 @@ pub(super) struct Blocks<'a> {
 /// Keeper of the latencies of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BlockAccount {
-    /// Nobody here: a block is one request, whose latency is kept by who makes it.
+    /// The requests: a block is one request, and the stream keeps its latency.
     OfRequests,
     /// The blocks, by their number.
     OfBlocks,

@@ -67,8 +67,8 @@ impl PlannedFlow {
     /// Carries the flow out once.
     ///
     /// # Errors
-    /// [`MeasureError`]; where it failed before it moved, others of the case must be told through their
-    /// gate by the caller.
+    /// [`MeasureError`]; if it failed before it moved, others of the case must be told through
+    /// their gate by the caller.
     pub fn carry(&self, tools: &mut FlowTools<'_>) -> Result<FlowOutcome> {
         let mut carrier = self.carrier(tools)?;
         if !tools.gate.begin() {
@@ -94,7 +94,7 @@ impl PlannedFlow {
         gpu::try_open(self, end, tools)
     }
 
-    /// Opens what carries the flow.
+    /// Opens the carrier of the flow.
     fn carrier(&self, tools: &mut FlowTools<'_>) -> Result<Box<dyn Carrier>> {
         if let Some(end) = &self.gpu {
             return Ok(Box::new(gpu::GpuFlow::open(self, end, tools)?));

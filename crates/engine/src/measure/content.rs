@@ -1,7 +1,8 @@
-//! Checks that what was written is there, and states what device memory holds when a flow is done.
+//! Checks that written content is there, and states the content of device memory when a flow is
+//! done.
 //!
 //! A copy is compared with its source. A drive that is written out of one memory gets a pattern of its
-//! own from each slot; which slot wrote a range last is kept, so that a range that went to the wrong
+//! own from each slot; the last slot that wrote a range is noted, so a range that went to the wrong
 //! place, or nowhere, shows.
 
 use std::collections::HashMap;
@@ -23,7 +24,7 @@ use crate::io::stamp::{SECTOR, Stamp};
 use crate::transfer::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
-/// Nobody wrote there, or two slots at a time.
+/// No slot wrote there, or two at a time.
 const UNKNOWN: u16 = u16::MAX;
 /// Requests side by side while content is read back.
 const SIDE_BY_SIDE: usize = 16;
@@ -40,8 +41,9 @@ pub(super) struct Slots {
     under_way: HashMap<usize, UnderWay>,
 }
 
-/// A part that is being written: random blocks, and a range shorter than what is in flight, meet one again before
-/// it is done. Who of several came last does not follow from whose completion was seen last.
+/// A part that is being written. Random blocks, or a range shorter than the bytes in flight, may
+/// write it again before it is done. The order of completions does not tell which of several writes
+/// came last.
 #[derive(Default)]
 struct UnderWay {
     writes: u32,
@@ -117,19 +119,19 @@ pub(super) fn fill(seed: u64, number: u64, bytes: &mut [u8]) {
     fill_from(0, seed, number, bytes);
 }
 
-/// Goes on with what [`fill`] began, `offset` bytes after its start, a multiple of a sector.
+/// Continues [`fill`], `offset` bytes after its start, a multiple of a sector.
 pub(super) fn fill_from(offset: u64, seed: u64, number: u64, bytes: &mut [u8]) {
     Stamp::Benchmark.fill_from(offset / SECTOR as u64, seed_of(seed, number), bytes);
 }
 
-/// True when bytes are what [`fill`] makes.
+/// True when bytes equal those of [`fill`].
 fn is_filled(seed: u64, number: u64, bytes: &[u8]) -> bool {
     Stamp::Benchmark.is_filled(seed_of(seed, number), bytes)
 }
 
 impl ReadyFlow {
-    /// Gives every slot a pattern of its own where slots are what is written; device memory gets it by
-    /// way of the target, which proves that way in both directions.
+    /// Gives every slot a pattern of its own if slots are written out; device memory gets it by way
+    /// of the target, which proves that way in both directions.
     pub(super) fn fill_slots(
         &mut self,
         planned: &PlannedFlow,
@@ -173,7 +175,7 @@ impl ReadyFlow {
         Ok(Some(slots))
     }
 
-    /// Reads back what slots wrote, by host memory.
+    /// Reads back the slots' writes, by host memory.
     pub(super) fn read_back(
         &mut self,
         planned: &PlannedFlow,
@@ -185,7 +187,7 @@ impl ReadyFlow {
         read_back(&mut self.ring, planned, slots, &back, tools)
     }
 
-    /// Compares what a copy wrote with its source, by host memory.
+    /// Compares a copy with its source, by host memory.
     pub(super) fn compare(
         &mut self,
         planned: &PlannedFlow,
@@ -261,7 +263,7 @@ impl ReadyFlow {
     }
 }
 
-/// File and host memory for reading back what slots wrote.
+/// File and host memory for reading back the slots' writes.
 pub(super) struct Back {
     pub(super) file: FileId,
     pub(super) host: RegionId,
@@ -269,7 +271,7 @@ pub(super) struct Back {
     pub(super) block: u64,
 }
 
-/// Reads back what slots wrote, by host memory, and compares it with their patterns.
+/// Reads back the slots' writes, by host memory, and compares them with their patterns.
 pub(super) fn read_back<R: Ring>(
     ring: &mut R,
     planned: &PlannedFlow,

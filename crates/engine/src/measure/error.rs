@@ -43,7 +43,7 @@ pub enum MeasureError {
         /// Reason.
         reason: Cow<'static, str>,
     },
-    /// The target is not among what may be written; nothing was changed.
+    /// The target is not among the drives and files that may be written; nothing was changed.
     #[error("cannot write to {path}: `--scratch` does not name it")]
     NotScratch {
         /// The target.
@@ -57,7 +57,7 @@ pub enum MeasureError {
         /// Reason.
         reason: String,
     },
-    /// A source of which a part is on no drive; nothing was changed.
+    /// A source with a hole, which is on no drive; nothing was changed.
     #[error(
         "cannot measure {path}: it has a hole at byte {at}, within the range that would be read; no drive \
          is asked for a hole"
@@ -213,7 +213,7 @@ impl From<MemoryError> for MeasureError {
 }
 
 impl MeasureError {
-    /// Returns a constructor of the error for a file, where the system refused an action on it.
+    /// Returns a constructor of the error for a refused action on a file.
     pub(super) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,

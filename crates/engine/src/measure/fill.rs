@@ -12,14 +12,13 @@ use crate::io::ring::{Action, Ring};
 use crate::transfer::copy::{Claim, check, open_in_place};
 
 impl PlannedFlow {
-    /// True when the source may be written, so that [`PlannedFlow::fill_source`] gives it content.
+    /// True when the source may be written: [`PlannedFlow::fill_source`] then gives it content.
     pub fn has_scratch_source(&self) -> bool {
         self.is_source_scratch
     }
 
-    /// Writes a pattern by offset and seed to the range of the source, where that may be written;
-    /// otherwise its content is what it is. Says whether all of it is written, which it is not when the
-    /// watch asks for an end.
+    /// Writes a pattern by offset and seed to the range of a source that may be written; any other
+    /// keeps its content. Returns whether all of it is written: the watch may ask for an end.
     ///
     /// # Errors
     /// When the drive does not take it.

@@ -1,5 +1,5 @@
-//! Target devices of a case, held exclusively while its transfers, of which several may write to one
-//! device, open them beside it.
+//! Target devices of a case, held exclusively while its transfers open them too; several may write
+//! to one device.
 
 use std::path::PathBuf;
 
@@ -11,8 +11,8 @@ use crate::endpoints::open::Opened;
 use crate::endpoints::{Live, PathNode};
 use crate::transfer::copy::{Claim, open_in_place};
 
-/// Keeps everybody else from opening the target devices exclusively, and from mounting them, until it
-/// is dropped.
+/// Keeps other programs from opening the target devices exclusively, and from mounting them, until
+/// it is dropped.
 #[derive(Debug, Default)]
 pub struct Hold(Vec<(PathBuf, Opened)>);
 
@@ -37,7 +37,7 @@ impl Hold {
         Ok(Self(held))
     }
 
-    /// Returns the kind of open for a flow's target beside these holds.
+    /// Returns the kind of open for a flow's target next to these holds.
     pub(super) fn claim(&self, live: &Live) -> Claim {
         let is_held = self.0.iter().any(|(path, _)| path == live.guarded_path());
         if is_held { Claim::Shared } else { Claim::Exclusive }

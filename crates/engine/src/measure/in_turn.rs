@@ -22,7 +22,7 @@ pub(super) trait SerialSteps {
     /// Called before the range begins again.
     ///
     /// # Errors
-    /// When the system refuses what the blocks need.
+    /// When the system refuses a call that the blocks need.
     fn again(&mut self) -> Result<()> {
         Ok(())
     }
@@ -38,7 +38,7 @@ pub(super) trait SerialSteps {
         tools: &FlowTools<'_>,
     ) -> Result<Half>;
 
-    /// Makes what was written durable.
+    /// Makes the writes durable.
     ///
     /// # Errors
     /// The system's answer.

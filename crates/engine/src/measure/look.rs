@@ -1,4 +1,4 @@
-//! Looks at a flow before anything moves: ends, memory, sizes, and what stands against it.
+//! Looks at a flow before anything moves: ends, memory, sizes, and obstacles.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -38,7 +38,7 @@ impl PlannedFlow {
     /// Looks at a flow: opens nothing for writing, changes nothing.
     ///
     /// # Errors
-    /// [`MeasureError`] by what stands against it.
+    /// [`MeasureError`] by the obstacle.
     pub fn look(
         fabric: &Fabric,
         flow: &Flow,

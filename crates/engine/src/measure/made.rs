@@ -1,5 +1,5 @@
-//! Target files that were not there: made with their whole room before anything moves, so that a disk
-//! that is too full is found at once, and removed again where the measurement comes to nothing.
+//! Target files that were not there: made with their whole room before anything moves, to find a
+//! full disk at once, and removed again if the measurement fails.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -27,7 +27,8 @@ impl Made {
     /// for all that is written to it.
     ///
     /// # Errors
-    /// When a file came into being meanwhile, cannot be made, or has no room; what was made is removed.
+    /// When a file came into being meanwhile, cannot be made, or has no room; files made so far are
+    /// removed.
     pub fn targets<'a>(flows: impl IntoIterator<Item = &'a PlannedFlow>) -> Result<Self> {
         let mut ends: Vec<(&str, &Path, u64)> = Vec::new();
         for flow in flows {

@@ -1,4 +1,4 @@
-//! The baseline of programs that map their source: written from the map, one request at a time, so that
+//! The baseline of programs that map their source: written from the map, one request at a time, so
 //! the kernel reads a page when the write asks for it.
 
 use std::ops::Range;

@@ -3,10 +3,10 @@
 //! [`PlannedFlow::look`] only looks; [`PlannedFlow::carry`] opens, takes memory, proves a peer-to-peer
 //! route, waits at a [`Gate`] until every flow of the case is as far, moves, flushes, waits again, and
 //! only then checks the content. It keeps no journal, restores nothing and makes no name: a target is
-//! written in place, within its range, and only where [`Consent`] names it.
+//! written in place, within its range, and only if [`Consent`] names it.
 //!
-//! What a reader must know: besides drives, `host` and `null` are ends (plain direct reads into host
-//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory). From
+//! Besides drives, `host` and `null` are ends (plain direct reads into host buffers, plain direct
+//! writes out of them), and so is `cmb:NAME` (one drive against that memory). From
 //! `host` to `host` one core copies, or maps, and no device takes part.
 
 mod blocks;
@@ -58,13 +58,13 @@ type Result<T, E = MeasureError> = std::result::Result<T, E>;
 pub struct Consent {
     /// Drives and files that may be written, as typed.
     pub scratch: Vec<String>,
-    /// Permits overwriting content that somebody may miss.
+    /// Permits overwriting content other than benchmark sectors.
     pub force: bool,
 }
 
 /// Barriers at which the flows of a case wait for each other.
 pub trait Gate {
-    /// Called when a flow is ready to move; returns when all are, false where one of them failed.
+    /// Called when a flow is ready to move; returns when all are, false if one of them failed.
     fn begin(&self) -> bool;
 
     /// Called when a flow has moved and flushed; returns when all have.
@@ -80,7 +80,7 @@ pub struct FlowMoved {
     pub requested: BytesByRoute,
 }
 
-/// A flow by itself waits for nobody.
+/// A flow by itself has no other to wait for.
 impl Gate for () {
     fn begin(&self) -> bool {
         true
@@ -99,11 +99,11 @@ pub struct FlowTools<'a> {
     pub gate: &'a dyn Gate,
     /// Keeps others away from the targets of the case.
     pub hold: &'a Hold,
-    /// Writes down what its ring is asked for, if anybody wants that.
+    /// Notes the requests of its ring, if there is one.
     pub trace: Option<&'a Tracer>,
     /// Of patterns and random offsets.
     pub seed: u64,
-    /// Ends the flow at this time after its start; `None` where it ends by its bytes.
+    /// Ends the flow at this time after its start; `None` if it ends by its bytes.
     pub time: Option<Nanos>,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -134,7 +134,7 @@ pub struct FlowOutcome {
     pub stage: Option<StageRecord>,
     /// Payload completed over time, in samples.
     pub pace: Vec<(Nanos, Bytes)>,
-    /// Check of the content at the target; `None` where nothing was stored.
+    /// Check of the content at the target; `None` if nothing was stored.
     pub verification: Option<Verification>,
     /// Evidence of the route.
     pub evidence: Vec<RouteEvidence>,

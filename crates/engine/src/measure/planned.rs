@@ -158,18 +158,18 @@ impl PlannedFlow {
         &self.warnings
     }
 
-    /// Facts of the source; `None` where it is memory.
+    /// Facts of the source; `None` if it is memory.
     pub fn source(&self) -> Option<&EndpointFacts> {
         self.source.storage().map(|end| &end.facts)
     }
 
-    /// Facts of the target; `None` where it is memory.
+    /// Facts of the target; `None` if it is memory.
     pub fn target(&self) -> Option<&EndpointFacts> {
         self.target.storage().map(|end| &end.facts)
     }
 
-    /// Returns the reason why two flows cannot run at the same time: one writes what the other
-    /// reads or writes.
+    /// Returns the reason why two flows cannot run at the same time: one writes bytes that the
+    /// other reads or writes.
     pub fn conflict(&self, other: &Self) -> Option<Refusal> {
         let system = System::at(Path::new("/"));
         let spans = |flow: &Self| {

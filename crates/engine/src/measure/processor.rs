@@ -1,7 +1,8 @@
-//! From host memory to host memory: what one core copies, and what it costs to map a file that is in memory.
+//! From host memory to host memory: the copy rate of one core, and the cost of mapping a file that
+//! is in memory.
 //!
-//! Leaves out several cores, and copies within caches: a range should be beyond them. The one thing to know: no device
-//! takes part, so that there is nothing to hand over and one block is under way at a time.
+//! Leaves out several cores, and copies within caches: a range should be beyond them. No device
+//! takes part, so nothing is handed over and one block is under way at a time.
 
 use std::ops::Range;
 
@@ -83,8 +84,8 @@ impl CoreCopy {
         Some((source, self.target.host_bytes_mut()?.get_mut(range)?))
     }
 
-    /// Compares the copy with its origin. Random blocks are not checked, since nobody knows which
-    /// they were.
+    /// Compares the copy with its origin. Random blocks are not checked, since their numbers are
+    /// not kept.
     fn verify(&mut self, planned: &PlannedFlow, moved: u64) -> Result<Option<Verification>> {
         if planned.flow.order == peerlane_results::Order::Random {
             return Ok(None);
@@ -129,7 +130,7 @@ impl SerialSteps for CoreCopy {
     }
 }
 
-/// Gives each part of a source a pattern, and its place, so that no part is taken for another.
+/// Gives each part of a source a pattern, and its place, so no part is taken for another.
 fn fill(seed: u64, source: &mut [u8]) {
     let mut one = vec![0; PATTERN.min(source.len())];
     Random::new(seed).fill(&mut one);

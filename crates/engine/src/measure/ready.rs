@@ -44,7 +44,7 @@ pub(super) struct ReadyFlow {
     /// Host memory for proof and check.
     pub(super) host: RegionId,
     pub(super) shape: SlotShape,
-    /// Block sizes of source and target, of the one end for both where there is only one.
+    /// Block sizes of source and target, of the one end for both if there is only one.
     pub(super) blocks: [u64; 2],
     pub(super) evidence: Vec<RouteEvidence>,
 }
@@ -128,7 +128,7 @@ impl PlannedFlow {
         })
     }
 
-    /// The log of its ring, where a trace was asked for.
+    /// The log of its ring, if a trace was asked for.
     pub(super) fn trace_log(&self, tools: &FlowTools<'_>) -> Option<NoteLog> {
         let name = || format!("{} to {}", self.flow.source, self.flow.target);
         tools.trace.map(|tracer| tracer.log(name()))
@@ -148,7 +148,7 @@ impl PlannedFlow {
 }
 
 impl ReadyFlow {
-    /// Returns the transfer for a relay from source to target; `None` where there is one drive
+    /// Returns the transfer for a relay from source to target; `None` if there is one drive
     /// only.
     pub(super) fn transfer(&self, planned: &PlannedFlow, deadline: Nanos) -> Option<Transfer> {
         let (source, target) = (self.source?, self.target?);
@@ -187,13 +187,13 @@ impl ReadyFlow {
         Ok(())
     }
 
-    /// Counts from here on which memory requests name.
+    /// Counts requested bytes by memory from here on.
     pub(super) fn begin_count(&mut self) {
         let is_device = self.taken.is_device();
         self.ring.begin_count(is_device.then_some(self.region));
     }
 
-    /// Clears memory of a device, and says what there is to say of the flow.
+    /// Clears memory of a device, and returns the evidence and warnings of the flow.
     pub(super) fn end(
         &mut self,
         planned: &PlannedFlow,
@@ -205,7 +205,7 @@ impl ReadyFlow {
         Ok(CheckResult { verification, evidence, warnings })
     }
 
-    /// Makes what was written durable.
+    /// Makes the writes durable.
     pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         let Some(target) = self.target else { return Ok(()) };
         let (file, region) = (target.payload, self.region);

@@ -173,7 +173,8 @@ impl Carrier for OneWayFlow {
     }
 }
 
-/// Moves all blocks by requests in one direction, and flushes what was written; the flush names the region.
+/// Moves all blocks by requests in one direction, and flushes the writes; the flush names the
+/// region.
 pub(super) fn one_way<R: Ring>(
     planned: &PlannedFlow,
     (ring, named): (&mut R, RegionId),

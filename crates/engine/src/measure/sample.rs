@@ -16,7 +16,7 @@ const SAMPLES: u64 = 32;
 const SAMPLE: u64 = 4096;
 
 impl PlannedFlow {
-    /// True when every sampled block of the source holds zeroes only; `None` where the source is
+    /// True when every sampled block of the source holds zeroes only; `None` if the source is
     /// memory.
     ///
     /// # Errors

@@ -117,7 +117,7 @@ fn failure(role: Role, action: Action, offset: u64, length: u64, errno: Errno) -
     RequestError::from(RequestFailure { role, action, offset, length, cause }).into()
 }
 
-/// Makes the page cache forget a file, so that a read of it reaches the drive.
+/// Makes the page cache forget a file, so a read of it reaches the drive.
 pub(super) fn forget(file: impl AsFd, offset: u64, length: Bytes) {
     // What stays makes the baseline faster, never slower.
     let _ = fadvise(file, offset, std::num::NonZeroU64::new(length.0), Advice::DontNeed);

@@ -1,4 +1,5 @@
-//! The stage of a flow: its name, the ways and the memory that it has a place in, its set-up and its failure.
+//! The stage of a flow: its name, the ways and memories that it works in, its set-up and its
+//! failure.
 
 use std::path::Path;
 
@@ -62,7 +63,7 @@ fn hint(name: &StageName, planned: &PlannedFlow) -> String {
 }
 
 impl PlannedFlow {
-    /// Reason why no chunk rests where a stage could work on it; `None` where requests of a ring move payload.
+    /// Reason why a stage cannot get at any chunk; `None` if requests of a ring move payload.
     fn way_without_stages(&self) -> Option<&'static str> {
         if self.gpu.is_some() {
             let reason =
@@ -103,14 +104,14 @@ impl PlannedFlow {
         Some(Warning::NotComparable { stages })
     }
 
-    /// The record of what its stage did.
+    /// The record of its stage.
     pub(super) fn stage_record(&self, tally: &StageTally) -> Option<StageRecord> {
         let name = self.stage.as_ref()?;
         let no_root = (*name == StageName::Digest).then(|| NO_ROOT.to_owned());
         Some(StageRecord { no_root, ..tally.record(name.to_string()) })
     }
 
-    /// Names the stage and its own words where that is why a flow ended.
+    /// Names the stage and its own words if that is why a flow ended.
     pub(super) fn name_the_stage(
         &self,
         error: MeasureError,

@@ -120,7 +120,7 @@ impl StreamSetup {
     }
 }
 
-/// A slot's request, since when, and of which range.
+/// A slot's request, its range, and the time of its beginning.
 struct SlotLane {
     step: SlotStep,
     request: Request,
@@ -144,7 +144,7 @@ struct StreamRun<'a, 'b> {
 /// Moves the blocks until their end, a failure, or the watch's wish.
 ///
 /// # Errors
-/// The first failure; what was in flight has ended, unless the ring says otherwise.
+/// The first failure; requests in flight have ended, unless the ring says otherwise.
 pub(super) fn stream<R: Ring>(
     ring: &mut R,
     way: &StreamSetup,

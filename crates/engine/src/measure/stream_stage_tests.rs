@@ -80,8 +80,8 @@ impl Stage for Adder {
     }
 }
 
-/// Moves a range once, from or to a drive of sevens, by slots of zeroes. Returns what is on the drive, and
-/// the outcome.
+/// Moves a range once, from or to a drive of sevens, by slots of zeroes. Returns the content of the
+/// drive, and the outcome.
 fn moved(action: Action, seed: u64, stage: Adder) -> (Vec<u8>, Result<Streamed, RequestError>) {
     let mood = Mood { short: 100, again: 100, early: 0 };
     let mut ring = SimRing::new(16, seed, mood);

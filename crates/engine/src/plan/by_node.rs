@@ -14,7 +14,7 @@ const BLOCK: Bytes = Bytes::mib(1);
 /// The program's default of `--depth`.
 const DEPTH: u32 = 16;
 
-/// The command; `None` where no end is a whole multipath head.
+/// The command; `None` if no end is a whole multipath head.
 pub(super) fn command(asked: &Asked, ends: PlanEnds<'_>) -> Option<String> {
     let (source, target) = (node_of(ends.source), node_of(ends.target));
     if source.is_none() && target.is_none() {

@@ -24,7 +24,7 @@ pub(super) enum Via {
     Any,
     /// This one.
     Function(FunctionId),
-    /// Memory of a GPU, by what was typed for it.
+    /// Memory of a GPU, with its name as typed.
     Gpu(FunctionId, String),
     /// Host memory.
     Host,
@@ -95,7 +95,7 @@ pub(crate) fn memory_function(fabric: &Fabric, memory: &MemoryFacts) -> Option<F
 
 /// Judges every memory, usable ones first, then by distance, then by room.
 ///
-/// `slot` is what one request needs. Memory of an end itself is judged like any other: the kernel
+/// `slot` is the room for one request. Memory of an end itself is judged like any other: the kernel
 /// counts it as nearest, and rightly, since it saves one crossing of a link.
 pub(super) fn judge(
     system: &System,

@@ -5,7 +5,7 @@ use peerlane_reach::{CardPages, card_risk};
 
 use super::candidates::Via;
 
-/// Environment variable by which a card is taken on a kernel that may not survive it.
+/// Environment variable that permits a card on a kernel that may not survive it.
 const ANYWAY: &str = "PEERLANE_XOCL_ANYWAY";
 
 /// True when the memory that was asked for is that of a card, and goes by XRT's own way.

@@ -1,9 +1,9 @@
-//! Rates that bound a copy: the links that its bytes cross, and what the machine file says of the
-//! drives, the memory and the root complex.
+//! Rates that bound a copy: those of the links that its bytes cross, and the machine file's rates
+//! for the drives, the memory and the root complex.
 //!
-//! The raw rate of a link is taken, which no payload reaches, so that a result above it is a mistake
-//! and never a good day. No machine tells how fast its drives or its root complex are, and none is
-//! looked up by its name: what is unknown is named as such.
+//! The raw rate of a link is taken, which no payload reaches, so a result above it is a mistake and
+//! never a good day. No machine tells how fast its drives or its root complex are, and none is
+//! looked up by its name: an unknown rate is named as such.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ pub(super) struct Ceilings {
 /// Work of an end on payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Does {
-    /// A drive reads what it stores and writes it to the memory.
+    /// A drive reads its medium and writes to the memory.
     Reads,
     /// A drive reads the memory and stores it.
     Writes,
@@ -70,7 +70,7 @@ fn limit(object: String, bytes_per_second: ByteRate) -> Limit {
     Limit { object, bytes_per_second }
 }
 
-/// The drive at an end; how several of them share the bytes is unknown, so that none bounds them.
+/// The drive at an end; how several of them share the bytes is unknown, so none bounds them.
 fn drive(fabric: &Fabric, end: &Endpoint, does: Does, ceilings: &mut Ceilings) {
     let Some(id) = end.initiator.filter(|_| end.further.is_empty()) else { return };
     let function = fabric.function(id);
@@ -95,7 +95,7 @@ fn of_memory(fabric: &Fabric, memory: FunctionId, does: Does) -> Option<Limit> {
     Some(limit(format!("what is {words} the memory of {}", function.name), rate?))
 }
 
-/// The root complexes between an end and the memory, where the route is through them.
+/// The root complexes between an end and the memory, if the route is through them.
 fn of_root_complexes(
     fabric: &Fabric,
     memory: FunctionId,

@@ -40,7 +40,7 @@ pub enum PlanError {
         /// Number of targets.
         count: usize,
     },
-    /// Memory between two ends of which one is memory itself.
+    /// Memory between two ends, one of them memory itself.
     #[error("`--via {via}` makes no sense where source or target is memory of a GPU")]
     ViaWithGpu {
         /// The memory as typed.

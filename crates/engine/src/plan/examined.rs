@@ -1,4 +1,4 @@
-//! The doctor's examination with what this machine tells.
+//! The doctor's examination with the facts of this machine.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ pub fn examine_device(fabric: &Fabric, id: FunctionId) -> DoctorRecord {
     peerlane_doctor::examine_device(fabric, id, &host_facts(fabric))
 }
 
-/// Examines what lies between the ends of a plan; `probes` may be empty.
+/// Examines the obstacles between the ends of a plan; `probes` may be empty.
 pub fn examine_copy(fabric: &Fabric, plan: &Plan, probes: &[Probe]) -> DoctorRecord {
     let copy = PlannedCopy { plan, verdict: plan_verdict(fabric, plan), probes };
     peerlane_doctor::examine_copy(fabric, copy, &host_facts(fabric))
 }
 
-/// The functions whose memory may not be taken, asked of this machine where the fabric is of it.
+/// The functions whose memory may not be taken, asked of this machine if the fabric is of it.
 fn host_facts(fabric: &Fabric) -> HostFacts {
     let mut facts = HostFacts::default();
     if !fabric.is_this_machine() {

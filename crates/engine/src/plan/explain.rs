@@ -1,7 +1,8 @@
 //! The kernel's answer to a plan, step by step, with the kernel function that gives each.
 //!
-//! For `plan --explain`. It repeats the walk for every memory and both ends, and says what is known of
-//! the queues and of the size of a request; the plan itself holds only what the choice rests on.
+//! For `plan --explain`. It repeats the walk for every memory and both ends, and states the known
+//! facts of the queues and the size of a request; the plan itself holds only the facts behind the
+//! choice.
 
 use peerlane_fabric::{Fabric, FunctionId, Origin};
 use peerlane_memory::cufile::Mode;

@@ -35,8 +35,8 @@ pub fn plan_fan_out(
     prepare_fan_out(&system, surveyor, fabric, asked).map(|(plan, _)| plan)
 }
 
-/// Plans several copies, each with one target or several. What one of them writes and another reads or
-/// writes is a refusal of the later one.
+/// Plans several copies, each with one target or several. If one of them writes bytes that another
+/// reads or writes, the later one is refused.
 ///
 /// # Errors
 /// As [`plan_fan_out`], with the number of the copy from 0.
@@ -260,7 +260,7 @@ pub(crate) fn shapes_for(ends: &[&Prepared], route: Route, memory: &MemoryFacts)
     ends.iter().map(of_one).collect()
 }
 
-/// Puts what was chosen for all into the plan of one target.
+/// Puts the common choice into the plan of one target.
 fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Option<Shape>) {
     let ends = prepared.ends();
     let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());

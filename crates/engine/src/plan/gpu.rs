@@ -1,8 +1,9 @@
 //! The plan between drives and memory of a GPU, as an end or between two ends: every way in order of preference,
 //! with its obstacles.
 //!
-//! It rests on what discovery sees: modules, libraries, kernel, ports. Nothing is loaded here. Whether cuFile takes
-//! a way without an obstacle shows when it opens with its fallback switched off: a probe asks it.
+//! It rests on the facts of discovery: modules, libraries, kernel, ports. Nothing is loaded here.
+//! Whether cuFile takes a way without an obstacle shows when it opens with its fallback switched
+//! off: a probe asks it.
 
 mod settings;
 mod ways;
@@ -25,11 +26,11 @@ use crate::io::system::System;
 pub(super) use ways::between;
 use ways::{GpuScene, ways};
 
-/// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two stay free for
-/// what is no payload.
+/// Most requests of a copy through memory of a GPU at a time: each is a thread of cuFile's, and two
+/// stay free for requests other than payload.
 pub(super) const REQUESTS_MAX: u32 = 120;
 
-/// The GPU of what was asked for, and which end it is; `None` where there is none.
+/// The GPU among the ends asked for, and which end it is; `None` without one.
 pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
     let name = |typed: &str| match typed.parse() {
         Ok(Notation::Gpu(name)) => Some(name),
@@ -41,7 +42,7 @@ pub(super) fn asked_for(asked: &Asked) -> Option<(GpuName, Role)> {
 
 const COMPATIBLE: GpuWay = GpuWay::CuFile(Mode::Compatible);
 
-/// The way that a memory of a plan stands for; `None` where it is no GPU's.
+/// The way that a memory of a plan stands for; `None` if it is not a GPU's.
 pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     let (name, words) = memory.name.split_once(" by ")?;
     let ways = [Mode::P2pdma, Mode::NvidiaFs, Mode::Compatible].map(GpuWay::CuFile);
@@ -50,7 +51,7 @@ pub(crate) fn way_of(memory: &MemoryFacts) -> Option<GpuWay> {
     ways.find(|way| is_gpu && way.to_string() == words)
 }
 
-/// Plans what goes between a drive and a GPU.
+/// Plans a copy between a drive and a GPU.
 pub(super) fn plan(
     system: &System,
     fabric: &Fabric,
@@ -105,7 +106,8 @@ pub(super) fn prepare(
     Ok((plan, drive))
 }
 
-/// The plan between a drive and a GPU with what the libraries refused; any other plan stays as it is.
+/// The plan between a drive and a GPU with the refusals of the libraries; any other plan stays as
+/// it is.
 pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
     if asked_for(&plan.asked).is_none() {
         return plan;
@@ -127,7 +129,7 @@ pub fn after_probes(fabric: &Fabric, plan: Plan, probes: &[Probe]) -> Plan {
     Plan { route: chosen, memory, reason, candidates, warnings, ..plan }
 }
 
-/// The function of a GPU, by what was typed for it.
+/// The function of a GPU, by its typed name.
 pub(crate) fn find(fabric: &Fabric, name: GpuName, typed: &str) -> Result<FunctionId, PlanError> {
     function(fabric, name).ok_or_else(|| PlanError::UnknownGpu {
         typed: typed.to_owned(),
@@ -167,7 +169,7 @@ fn end(typed: &str, gpu: &Function) -> EndpointFacts {
 }
 
 /// The first way without an obstacle of the route that was asked for. Compatibility mode is never chosen: pinned host
-/// memory does the same without cuFile, whose registration fails where udev is missing.
+/// memory does the same without cuFile, whose registration fails if udev is missing.
 fn choose(
     fabric: &Fabric,
     choice: RouteChoice,
@@ -207,7 +209,7 @@ fn choose(
     }
 }
 
-/// The reason for a direct way, with what is left open.
+/// The reason for a direct way, with the question that is left open.
 pub(super) fn left_to_cufile(fabric: &Fabric, memory: &MemoryFacts) -> String {
     let is_by_nvidia_fs = way_of(memory) == Some(GpuWay::CuFile(Mode::NvidiaFs));
     match nvidia_fs_question(fabric).filter(|_| is_by_nvidia_fs) {

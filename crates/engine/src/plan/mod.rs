@@ -2,8 +2,8 @@
 //!
 //! Planning only looks: nothing is opened for writing, allocated or changed, and no root is needed,
 //! though an unprivileged reader sees less and is told so. A route that is refused is a reason in the
-//! plan, not an error. What the kernel decides is read off tables here; whether it really does, and
-//! whether data arrives, is the business of the proof at the start of a copy.
+//! plan, not an error. The kernel's decisions are read off tables here. The proof at the start of a
+//! copy shows whether the kernel really decides so, and whether data arrives.
 
 mod by_node;
 mod candidates;
@@ -59,7 +59,7 @@ use route::Choice;
 ///
 /// # Errors
 /// When the words do not name endpoints or memories of this machine, or ask for nothing possible on
-/// any machine. What only this copy cannot do is a reason or a refusal in the plan.
+/// any machine. An obstacle to this copy alone is a reason or a refusal in the plan.
 pub fn plan(fabric: &Fabric, asked: &Asked, surveyor: &Surveyor<'_>) -> Result<Plan, PlanError> {
     let system = System::at(Path::new("/"));
     if let Some(gpu) = gpu::asked_for(asked) {

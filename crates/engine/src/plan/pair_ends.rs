@@ -1,4 +1,4 @@
-//! Two words that name devices, and whether anything is copied between those.
+//! The functions that two typed words name, and whether files can be copied between them.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_results::Plan;
 
-/// The functions that two words name; `None` where one of them names none.
+/// The functions that two words name; `None` if one of them names none.
 ///
-/// The ends of a plan are taken where there is one, so that a file stands for the drive below it.
+/// If there is a plan, its ends are taken: a file stands for the drive below it.
 pub fn pair_ends(
     fabric: &Fabric,
     plan: Option<&Plan>,
@@ -21,8 +21,8 @@ pub fn pair_ends(
     Some((first, second))
 }
 
-/// Returns whether two words name devices between which nothing is copied: one is neither a drive nor a GPU, or
-/// both are GPUs.
+/// Returns whether two words name devices without a copy between them: one is neither a drive nor a
+/// GPU, or both are GPUs.
 pub fn is_no_copy(fabric: &Fabric, words: (&str, &str)) -> bool {
     let kind = |word: &str| {
         let is_file = fabric.is_this_machine() && Path::new(word).exists();

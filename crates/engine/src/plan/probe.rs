@@ -1,9 +1,9 @@
-//! The kernel and the libraries of a GPU asked: one block read from each end into each memory, and each end registered
-//! with each way of cuFile.
+//! Asks the kernel and the libraries of a GPU: reads one block from each end into each memory, and
+//! registers each end with each way of cuFile.
 //!
 //! The only authoritative answer about a pair is a request; everything else mirrors it. A probe writes
-//! to no drive, and does not show that data arrive: the proof at the start of a copy does. The block
-//! that was read stays in the memory, where the next user may see it; it is the first of the end.
+//! to no drive, and does not show that data arrive: the proof at the start of a copy does. The
+//! block read, the first of the end, stays in the memory, and the next user may see it.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,8 +28,8 @@ use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, Ring as _};
 use crate::io::system::System;
 
-/// A question to a library of a GPU's maker. Such a library may end its process, and keeps settings of the process, so
-/// that each question has a process of its own: it answers by [`super::ask_library`].
+/// A question to a library of a GPU's maker. Such a library may end its process, and keeps settings
+/// of the process, so each question has a process of its own: it answers by [`super::ask_library`].
 #[derive(Debug)]
 pub struct LibraryQuestion {
     /// Name of the memory, which says the way: `gpu:0 by pinned host memory`.
@@ -38,7 +38,7 @@ pub struct LibraryQuestion {
     pub file: Option<File>,
 }
 
-/// What a probe uses.
+/// The clock, deadline and library calls of a probe.
 #[derive(Clone, Copy)]
 pub struct ProbeTools<'a> {
     /// Tells the time.
@@ -52,7 +52,7 @@ pub struct ProbeTools<'a> {
 /// Asks about every candidate of a plan and either end.
 ///
 /// # Errors
-/// As [`super::plan`], when the ends are not what they were.
+/// As [`super::plan`], when the ends have changed.
 pub fn probe(fabric: &Fabric, plan: &Plan, tools: ProbeTools<'_>) -> Result<Vec<Probe>, PlanError> {
     // Nothing is written: what the target holds does not matter.
     let asked = Asked { force: true, ..plan.asked.clone() };
@@ -78,7 +78,7 @@ pub fn probe(fabric: &Fabric, plan: &Plan, tools: ProbeTools<'_>) -> Result<Vec<
     Ok(probes)
 }
 
-/// The candidates, and the ends that are no GPU.
+/// The candidates, and the ends that are not a GPU.
 fn looked_at(
     fabric: &Fabric,
     asked: &Asked,
@@ -94,7 +94,7 @@ fn looked_at(
     Ok((now.plan.candidates, vec![now.source, now.target]))
 }
 
-/// `None` where one of the two is no answer.
+/// `None` if one of the two is not an answer.
 fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
     let is_permitted = match answer {
         ProbeAnswer::Permitted => true,

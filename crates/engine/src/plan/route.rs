@@ -66,7 +66,7 @@ pub(super) fn choose(question: Question<'_>, candidates: &[Candidate]) -> Choice
     }
 }
 
-/// Through pinned host memory into a GPU and out of it again, which nobody would want but who asks for it.
+/// Through pinned host memory into a GPU and out of it again: taken only if asked for by name.
 fn into_gpu_and_out(candidates: &[Candidate]) -> Choice {
     let pinned = candidates.iter().find(|one| one.memory.kind == MemoryKind::Host);
     let refusal = match pinned {

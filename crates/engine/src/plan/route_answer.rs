@@ -2,7 +2,7 @@
 //!
 //! Between a path and a GPU, a drive or device memory the plan of a copy decides. Between two devices
 //! that exchange no files the kernel's decision and the drivers' own rules decide. Nothing is opened for
-//! data, and no drive gets a command, so that the answer comes in milliseconds and without root.
+//! data, and no drive gets a command, so the answer comes in milliseconds and without root.
 
 mod devices;
 
@@ -109,7 +109,7 @@ pub fn route_answer(fabric: &Fabric, path: &str, device: &str) -> Result<RouteAn
     }
 }
 
-/// An end, by what was typed.
+/// An end, as typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TypedEnd {
     /// A file or block device here, or a drive, as a plan takes it.
@@ -194,7 +194,7 @@ fn answer_or(
     }
 }
 
-/// Two drives as functions; `None` where an end is a file.
+/// Two drives as functions; `None` if an end is a file.
 fn pair_of_drives(fabric: &Fabric, one: &str, other: &str) -> Option<RouteAnswer> {
     let (one, other) = (PROVIDERS.find(fabric, one)?, PROVIDERS.find(fabric, other)?);
     Some(devices::answer(fabric, one, other))

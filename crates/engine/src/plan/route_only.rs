@@ -17,11 +17,11 @@ use crate::io::system::System;
 /// The route that a plan would choose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PlannedRoute {
-    /// The route; `None` where there is none.
+    /// The route; `None` if there is none.
     pub(crate) route: Option<Route>,
     /// The reason for the choice.
     pub(crate) reason: String,
-    /// A fact on which the peer-to-peer route depends is unknown.
+    /// A fact that the peer-to-peer route depends on is unknown.
     pub(crate) is_uncertain: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Sizes and counts: how large a request, how many slots, what becomes of the end.
+//! Sizes and counts of a plan: the size of a request, the number of slots, the tail.
 
 use peerlane_reach::PEER_REQUEST_MAX;
 use peerlane_results::{Asked, EndpointKind, MemoryFacts, Route, Shape, Tail, Warning};
@@ -43,7 +43,7 @@ fn stride(request: Bytes) -> Bytes {
     request.round_up(SLOT_ALIGNMENT).unwrap_or(request)
 }
 
-/// Bytes of one request, and what limits it.
+/// Bytes of one request, and its limit in words.
 fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     let limit = |end: &Endpoint| match route {
         Route::Host => end.facts.request_host,
@@ -68,7 +68,7 @@ fn request(ends: PlanEnds<'_>, asked: &Asked, route: Route) -> (Bytes, String) {
     }
 }
 
-/// Sizes and counts for a route; `room` is what the memory has free, `None` for host memory.
+/// Sizes and counts for a route; `room` is the free space of the memory, `None` for host memory.
 pub(super) fn shape(
     ends: PlanEnds<'_>,
     asked: &Asked,
@@ -100,8 +100,9 @@ pub(super) fn shape(
     fitted
 }
 
-/// Slots that are of use to a copy of so many parts: what is in flight when the last part was read is
-/// written while nothing is read, so it is kept to a 32nd of the copy, or four slots where that is less.
+/// Slots that are of use to a copy of so many parts: parts in flight after the last read are
+/// written while nothing is read, so they are kept to a 32nd of the copy, or four slots if that is
+/// less.
 fn useful_slots(parts: u64) -> u64 {
     (parts / 32).max(4).min(parts).max(1)
 }
@@ -143,7 +144,7 @@ pub(super) fn for_memory(shape: Shape, memory: Option<&MemoryFacts>) -> Shape {
     Shape { slots, memory, slots_limit, ..shape }
 }
 
-/// An eighth of what is free stays free, for other users of the pool and since a map is one run.
+/// An eighth of the free memory stays free, for other users of the pool and since a map is one run.
 fn leave_some(free: Bytes) -> Bytes {
     Bytes(free.0 - free.0 / 8)
 }

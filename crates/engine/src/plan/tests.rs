@@ -28,7 +28,7 @@ fn planned(name: &str, asked: &Asked) -> Plan {
     plan(&machine(name), asked).expect("a plan")
 }
 
-/// The machine of that name with drives of a gibibyte, for which the whole depth is of use.
+/// The machine of that name with drives of a gibibyte, large enough for the whole depth.
 fn large_machine(name: &str) -> Fabric {
     let mut fabric = machine(name);
     for nvme in fabric.functions.iter_mut().filter_map(|function| function.nvme.as_mut()) {

@@ -7,8 +7,8 @@ use peerlane_results::MemoryFacts;
 use super::candidates::memory_function;
 use super::shape::PlanEnds;
 
-/// From the source by way of the memory to the target, by name; what lies between a drive and host
-/// memory ends at the host bridge. Empty where an end has no function.
+/// From the source by way of the memory to the target, by name; the way between a drive and host
+/// memory ends at the host bridge. Empty if an end has no function.
 pub(super) fn of_payload(
     fabric: &Fabric,
     ends: PlanEnds<'_>,

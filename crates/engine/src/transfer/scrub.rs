@@ -1,12 +1,12 @@
-//! Overwrites device memory by DMA, so that its next user reads nothing of a copy.
+//! Overwrites device memory by DMA, so its next user reads nothing of a copy.
 //!
 //! Memory that a drive lends is not cleared between users, and the CPU must not store to it. Zeroes
 //! get there as payload does: from a drive. A few blocks of the target, which are the copy's to write,
 //! are borrowed: their bytes are kept in host memory, zeroes are written over them by host memory and
 //! read into every slot, and the bytes are written back and compared.
 //!
-//! What a reader must know: the borrowed blocks hold zeroes meanwhile, so that no journal may claim
-//! them; the caller takes them out before, and flushes after.
+//! The borrowed blocks hold zeroes meanwhile, so no journal may claim them: the caller takes them
+//! out before, and flushes after.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ use crate::io::ring::{Action, FileId, RegionId, Ring};
 /// number of requests shrinks.
 pub(crate) const BORROWED_MAX: u64 = 256 << 10;
 
-/// Parts of host memory that a scrub needs, each as long as what is borrowed.
+/// Parts of host memory that a scrub needs, each as long as the borrowed blocks.
 pub(crate) const HOST_PARTS: u64 = 3;
 
 /// Requests side by side while slots are overwritten.
@@ -153,7 +153,7 @@ struct Scrubber<'a, R> {
 const KEPT: u64 = 0;
 /// Part of host memory with zeroes.
 const ZEROES: u64 = 1;
-/// Part of host memory with what was read back.
+/// Part of host memory with the bytes read back.
 const BACK: u64 = 2;
 
 impl<R: Ring> Scrubber<'_, R> {

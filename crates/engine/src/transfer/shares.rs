@@ -1,14 +1,14 @@
-//! Shares of what several copies use together: a rate, links, drives.
+//! Shares of a rate, links and drives that several copies use together.
 //!
 //! A copy asks before each part. On a link or drive that it shares, as much may be in flight for all as
-//! the largest of them would have alone; each has an equal part of that for itself, and what others do
-//! not ask for goes to whoever is furthest behind. A link that serves what is in flight in turn thus
-//! gives equal rates, and a copy that is slow by itself holds no more than its part. Under a common rate
-//! the copies take turns by bytes begun (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996), so
-//! that two that always want more never differ by more than a part of each.
+//! the largest of them would have alone; each has an equal part of that for itself, and the unused
+//! parts of others go to the copy furthest behind. A link that serves requests in turn thus gives
+//! equal rates, and a copy that is slow by itself holds no more than its part. Under a common rate
+//! the copies take turns by bytes begun (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM
+//! 1996), so two that always want more never differ by more than a part of each.
 //!
-//! What a reader must know: nobody is told when a turn comes; a copy that was refused asks again after
-//! `RETRY`, and one that has not asked for `FORGOTTEN` does not hold others up. `ShareQueue` is told
+//! No copy is told when its turn comes: a copy that was refused asks again after `RETRY`, and one
+//! that has not asked for `FORGOTTEN` does not hold others up. `ShareQueue` is told
 //! the time and does the same for the same calls; [`Arbiter`] is a lock around it.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ const FORGOTTEN: Nanos = Nanos(50_000_000);
 pub struct Demand {
     /// Drives and links, by name.
     pub resources: Vec<String>,
-    /// Bytes that it has in flight when nobody is in its way.
+    /// Bytes that it has in flight when no other copy is in its way.
     pub window: u64,
     /// Bytes of its largest part.
     pub part: u64,
@@ -88,7 +88,7 @@ struct ShareFlow {
 }
 
 impl ShareFlow {
-    /// The start tag of its next part: what it did not ask for is not owed to it beyond a window.
+    /// The start tag of its next part: at most a window of unused bytes is owed to it.
     fn fresh_start(&self, virtual_time: u64) -> u64 {
         self.finish.max(virtual_time.saturating_sub(self.demand.window))
     }
@@ -114,7 +114,7 @@ impl ShareQueue {
         number
     }
 
-    /// Forgets a copy and what it had in flight.
+    /// Forgets a copy and its bytes in flight.
     pub(crate) fn leave(&mut self, number: u64) {
         self.flows.remove(&number);
     }
@@ -205,7 +205,7 @@ impl Arbiter {
         Share { arbiter: Arc::clone(self), number }
     }
 
-    /// Every call leaves the queue whole, so that a panic of another thread does no harm.
+    /// Every call leaves the queue whole, so a panic of another thread does no harm.
     fn queue(&self) -> MutexGuard<'_, ShareQueue> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

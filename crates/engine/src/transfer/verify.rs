@@ -116,9 +116,9 @@ pub struct Verified {
     pub first: Option<Mismatch>,
     /// A watch asked for the end before all was compared.
     pub interrupted: bool,
-    /// Time in which a CPU compared and hashed; reads were under way meanwhile.
+    /// Time that a CPU spent comparing and hashing; reads were under way meanwhile.
     pub comparing: Nanos,
-    /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` where none
+    /// Digests of the compared content of source and target, by xxh3 of 64 bits. `None` if none
     /// was asked for.
     pub digests: Option<[u64; 2]>,
 }
@@ -140,7 +140,7 @@ pub struct Mismatch {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The blocks are no powers of two, or the host memory does not hold two pages.
+    /// The blocks are not powers of two, or the host memory does not hold two pages.
     #[error(
         "cannot compare source and target: {length} bytes of host memory do not hold two pages"
     )]
@@ -156,7 +156,7 @@ pub enum VerifyError {
 /// Compares source and target: while a part of them is compared, the next one is read.
 ///
 /// # Errors
-/// [`VerifyError`]; a difference is no error but a result.
+/// [`VerifyError`]; a difference is not an error but a result.
 pub fn verify<R: Ring>(
     ring: &mut R,
     comparison: &ComparisonRequest,

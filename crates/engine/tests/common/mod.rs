@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::testing::skip;
 
-/// A ring, or `None` with a loud skip where this kernel or container has none.
+/// A ring, or `None` with a loud skip if this kernel or container has none.
 pub(crate) fn ring(entries: u32) -> Option<Uring> {
     match Uring::new(entries) {
         Ok(ring) => Some(ring),
@@ -27,7 +27,7 @@ pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a temporary folder")
 }
 
-/// Opens a file for direct I/O, or `None` with a loud skip where the file system has none.
+/// Opens a file for direct I/O, or `None` with a loud skip if the file system has none.
 pub(crate) fn direct(path: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::DIRECT | OFlags::CLOEXEC;
     match rustix::fs::open(path, flags, Mode::empty()) {

@@ -28,7 +28,7 @@ fn settings(workers: usize, pinned: u64) -> LoadSettings {
     LoadSettings { workers, registers: false, yields: false, pinned: Bytes(pinned) }
 }
 
-/// A machine with a mock GPU, files, and what a load hears.
+/// A machine with a mock GPU, files, and a listener for loads.
 struct LoadBench {
     mock: Mock,
     cuda: Cuda,
@@ -86,7 +86,7 @@ impl LoadBench {
         Loader::new(&self.gpu, &ways, &self.pool, self.settings).load(parts, &mut tools)
     }
 
-    /// The same where a failure of one part leaves the others alone.
+    /// The same if a failure of one part leaves the others alone.
     fn load_many(&self, parts: &[LoadPart]) -> LoadResults {
         let ways = LoadRoutes::new(RouteChoice::Host);
         let clock = MonotonicClock::start();
@@ -95,7 +95,7 @@ impl LoadBench {
         loader.for_many().load(parts, &mut tools)
     }
 
-    /// What memory holds.
+    /// The content of memory.
     fn content(&self, memory: &Arc<DeviceMemory>) -> Vec<u8> {
         let (mut pinned, mut queue) =
             (self.gpu.pin(memory.length()).unwrap(), self.gpu.queue().unwrap());

@@ -1,4 +1,4 @@
-//! The results of the copies on simulated drives count enough of them, and say what they must.
+//! The results of the copies on simulated drives count enough of them, and have the required text.
 
 #![allow(clippy::unwrap_used, reason = "a failure in a test is a panic")]
 

@@ -423,7 +423,7 @@ fn busy_memory_is_leaked_not_freed() {
     drop(writer);
 }
 
-/// A clock of which a millisecond passes whenever somebody looks.
+/// A clock that advances by a millisecond at every look.
 #[derive(Default)]
 struct SteppingClock(Cell<u64>);
 

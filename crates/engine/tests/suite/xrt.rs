@@ -108,8 +108,8 @@ impl Around for Noted<'_> {
     }
 }
 
-/// A relay by the memory of a card and a kernel of it; what is at the target, and how it ended. All of it is given
-/// back then.
+/// A relay by the memory of a card and a kernel of it: the content of the target, and the outcome.
+/// All of it is given back then.
 struct CardOutcome {
     target: Vec<u8>,
     moved: Result<Moved, RelayError>,

@@ -52,7 +52,7 @@ impl Audit<'_> {
         }) || self.fabric.stacked.iter().any(|one| one.name == name)
     }
 
-    /// Identifiers of file systems, of which only the number is known here.
+    /// Identifiers of file systems; only their number is known here.
     fn identifiers(&self) -> Option<CufileNote> {
         let key = "denylist.fsids";
         self.found.number(key).filter(|&count| count > 0).map(|_| {

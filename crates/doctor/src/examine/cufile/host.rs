@@ -1,4 +1,4 @@
-//! Keys by which payload goes through host memory: always, in place of a direct way, or in part.
+//! Keys that send payload through host memory: always, instead of a direct way, or in part.
 
 use super::{Audit, BY_1_14, CuFileEffect, CufileNote, EARLY, FALLBACKS, MIRRORS, Since};
 

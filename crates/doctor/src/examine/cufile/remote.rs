@@ -41,7 +41,7 @@ impl Audit<'_> {
         })
     }
 
-    /// Checks the way in which WekaFS and GPFS register memory of a GPU with a network controller.
+    /// Checks how WekaFS and GPFS register memory of a GPU with a network controller.
     fn peer_type(&self) -> Option<CufileNote> {
         let key = "properties.rdma_peer_type";
         let Some(CufileValue::Text(value)) = self.found.settings.get(key) else { return None };

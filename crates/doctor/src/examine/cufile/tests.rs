@@ -2,7 +2,7 @@ use peerlane_fabric::Fabric;
 
 use super::*;
 
-/// A machine with these settings, and what else is said of it.
+/// A machine with these settings and these further facts.
 fn fabric(machine: &str, settings: &str) -> Fabric {
     let settings: String = settings.split(';').map(|line| format!("{line}\n")).collect();
     let text = format!("name = 'm'\n{machine}\n[cufile.settings]\n{settings}");

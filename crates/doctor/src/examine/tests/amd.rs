@@ -1,4 +1,4 @@
-//! Machines with two AMD GPUs: options of the kernel, and windows above what a GPU can address.
+//! Machines with two AMD GPUs: options of the kernel, and windows beyond a GPU's address range.
 
 use super::*;
 

@@ -101,7 +101,7 @@ fn eight_gpus(change: impl FnOnce(&mut Fabric)) -> DoctorRecord {
     examine(&fabric)
 }
 
-/// The question to this machine is answered by the test: whoever runs it may be root.
+/// The test itself denies the memory, since it may run as root.
 fn not_permitted() -> DoctorRecord {
     let fabric = Fabric::from_toml(SOUND).expect("a machine");
     let owner = fabric.find("b").expect("a drive");

@@ -1,4 +1,4 @@
-//! What to set for NCCL, on machines of the questions that people ask.
+//! Settings for NCCL, on machines that people ask about.
 
 use peerlane_fabric::Fabric;
 
@@ -11,7 +11,7 @@ const TWO_H100: &str = "[[function]]\nname = 'p0'\nkind = 'root-port'\nacs = 'ab
     [[peer_access]]\ngpus = ['a', 'b']\ncapability = 'read'\nstatus = 'OK'\n\
     [[peer_access]]\ngpus = ['b', 'a']\ncapability = 'read'\nstatus = 'OK'\n";
 
-/// `NAME=VALUE`, or the name alone where it is best left unset; and the facts.
+/// `NAME=VALUE`, or the name alone if it is best left unset; and the facts.
 fn settings(text: &str) -> (Vec<String>, String) {
     let fabric = Fabric::from_toml(text).unwrap_or_else(|error| panic!("{error}"));
     let record = examine(&fabric);

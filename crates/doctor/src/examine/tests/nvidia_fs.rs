@@ -1,4 +1,4 @@
-//! Storage to GPU by nvidia-fs: what is registered with it, and whether cuFile finds drives.
+//! Storage to GPU by nvidia-fs: drivers registered with it, and whether cuFile finds drives.
 
 use super::*;
 
@@ -22,7 +22,7 @@ fn server(changes: &[(&str, &str)]) -> DoctorRecord {
 const REGISTERED: (&str, &str) = ("p2pdma = true\n", "p2pdma = true\nnvidia_fs_nvme = true\n");
 const UNREGISTERED: (&str, &str) = ("p2pdma = true\n", "p2pdma = true\nnvidia_fs_nvme = false\n");
 const UDEV: (&str, &str) = ("[kernel]\n", "[environment]\nudev = false\n[kernel]\n");
-/// Nothing but nvidia-fs is a direct way.
+/// nvidia-fs is the only direct way.
 const OLD_KERNEL: (&str, &str) = ("'7.2.13'", "'6.1.0'");
 
 fn storage(record: &DoctorRecord) -> (RouteState, &str) {

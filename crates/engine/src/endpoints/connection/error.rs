@@ -36,7 +36,7 @@ pub enum ConnectError {
         /// Answer of the resolver.
         source: io::Error,
     },
-    /// sysfs is mounted read-only, so that nothing could disconnect the drive.
+    /// sysfs is mounted read-only: nothing could disconnect the drive.
     #[error("cannot connect drives: /sys is read-only here")]
     ReadOnlySysfs,
     /// The names of this host.

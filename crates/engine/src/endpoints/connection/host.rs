@@ -1,6 +1,6 @@
 //! Names of this machine as a host of remote drives.
 //!
-//! They are those of nvme-cli, so that both programs are one host to the other machine. The kernel
+//! The names of nvme-cli, so the other machine sees both programs as one host. The kernel
 //! refuses an NQN that comes with two identifiers (`nvmf_host_add`, Linux 7.2
 //! `drivers/nvme/host/fabrics.c`).
 
@@ -33,7 +33,8 @@ pub struct HostNameError {
 }
 
 impl HostName {
-    /// Reads the names below a root, and creates the NQN where there is none. `seed` is a random number.
+    /// Reads the names below a root, and creates the NQN if there is none. `seed` is a random
+    /// number.
     pub(super) fn read_or_create(root: &Path, seed: u64) -> Result<Self, HostNameError> {
         let folder = root.join(FOLDER);
         let path = folder.join("hostnqn");

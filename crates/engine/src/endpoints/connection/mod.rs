@@ -1,7 +1,7 @@
 //! Connections to drives of other machines, by the kernel's NVMe over Fabrics host.
 //!
-//! Every run makes connections of its own (`duplicate_connect`), and removes them at its end. A drive
-//! that somebody else has connected stays connected.
+//! Every run makes connections of its own (`duplicate_connect`), and removes them at its end. A
+//! drive that was already connected stays connected.
 
 mod error;
 mod host;
@@ -44,8 +44,9 @@ pub struct Connection {
     _held: fabrics::HeldConnection,
 }
 
-/// Connects a drive and waits for its disk. `deadline` bounds all of it but the look-up of a host's name,
-/// and the time for which requests outlast a broken connection. `seed` is a random number.
+/// Connects a drive and waits for its disk. `deadline` bounds everything except the look-up of a
+/// host's name. It also bounds how long requests outlast a broken connection. `seed` is a random
+/// number.
 ///
 /// # Errors
 /// [`ConnectError`]; the drive is not connected then.
@@ -98,14 +99,14 @@ pub fn connect(
     })
 }
 
-/// True where `delete_controller` cannot be written, as in most containers: a connection would stay.
+/// True if `delete_controller` cannot be written, as in most containers: a connection would stay.
 fn is_sysfs_read_only() -> bool {
     let found = rustix::fs::statvfs("/sys/class/nvme");
     found.is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
 }
 
 /// Options of a connection, as `nvmf_parse_options` reads them (Linux 7.2
-/// `drivers/nvme/host/fabrics.c`). Requests fail before the deadline, so that it is not they that wait.
+/// `drivers/nvme/host/fabrics.c`). Requests fail before the deadline.
 fn options(drive: &RemoteName, address: SocketAddr, host: &HostName, deadline: Nanos) -> String {
     let loss = Duration::from(deadline).as_secs().max(2);
     let fail = loss / 2;

@@ -92,7 +92,8 @@ pub(super) fn loops_in_use(system: &System) -> Vec<LoopInUse> {
 /// Loop devices on loop devices that are followed; the kernel allows no circle.
 const DEPTH: usize = 16;
 
-/// Follows `disk` to what it shows, with where in that byte `start` of it lies.
+/// Follows `disk` through loop devices to the owner of its bytes. Returns the owner, and the offset
+/// there of byte `start`.
 fn through(system: &System, disk: &str, mut start: u64) -> (ByteOwner, u64) {
     let mut name = disk.to_owned();
     for _ in 0..DEPTH {
@@ -128,7 +129,7 @@ fn below(system: &System, name: &str, itself: Option<&String>) -> Vec<ByteOwner>
     owners
 }
 
-/// Returns the owner and offset of what `name` shows; `None` when it shows bytes of its own.
+/// Returns the owner and offset of the bytes behind `name`; `None` if they are its own.
 fn shown(system: &System, name: &str) -> Option<(ByteOwner, u64)> {
     loop_device(system, name).or_else(|| local_export(system, name))
 }

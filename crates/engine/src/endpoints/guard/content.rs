@@ -21,16 +21,16 @@ pub(super) struct ContentLook<'a> {
     /// Range to be written, in bytes of the target.
     pub(super) range: Range<u64>,
     pub(super) usage: Usage,
-    /// Content is no obstacle, and is not looked for.
+    /// Content is not an obstacle, and is not looked for.
     pub(super) is_forced: bool,
 }
 
 /// Purpose of the writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
-    /// A copy: whatever is not blank stands against it.
+    /// A copy: any block that is not blank is an obstacle.
     Copy,
-    /// A benchmark: what an earlier one wrote does not.
+    /// A benchmark: stamped sectors of an earlier one are not.
     Benchmark,
 }
 
@@ -160,7 +160,7 @@ fn unreadable(path: &str, error: &SurveyError) -> Refusal {
     refuse_unless_forced(reason, "`--force` does not look".to_owned())
 }
 
-/// Says how to overwrite a device all the same, to see what it carries, and to blank it first.
+/// Says how to overwrite a device all the same, to list its content, and to blank it first.
 fn how_to_blank(node: &Path, device: Option<&BlockDevice>) -> String {
     let node = node.display();
     // A namespace of NVMe; no partition of one can be formatted.

@@ -1,6 +1,6 @@
 //! Users of a device, by the capture or description of another machine.
 //!
-//! Mounts and stacked devices are in a capture; swap and what a device carries are not.
+//! A capture has mounts and stacked devices, but neither swap nor the content of devices.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub(crate) fn check(fabric: &Fabric, wanted: GuardSubject<'_>) -> Findings {
 }
 
 /// Refuses two drives that are one namespace by different names: one serial number, one model, one number of
-/// the namespace. Two controllers of a drive show it so where the kernel does not join them.
+/// the namespace. Two controllers of a drive show it so if the kernel does not join them.
 fn same_namespace(fabric: &Fabric, wanted: GuardSubject<'_>) -> Option<Refusal> {
     let (source, target) = (Space::new(fabric, wanted.source)?, Space::new(fabric, wanted.target)?);
     if source.device == target.device || !source.is_same_namespace(&target) {
@@ -124,7 +124,7 @@ fn mounts<'a>(fabric: &'a Fabric, end: &'a Endpoint) -> Vec<&'a Mount> {
     mounts.filter(|mount| names.contains(mount.device.as_str())).collect()
 }
 
-/// The device, what it is part of, and its parts.
+/// The device, its disk, and its partitions.
 fn own_names<'a>(fabric: &'a Fabric, end: &'a Endpoint) -> BTreeSet<&'a str> {
     let Some(device) = end.facts.device.as_deref() else { return BTreeSet::new() };
     let typed = strip_device_directory(&end.facts.path);

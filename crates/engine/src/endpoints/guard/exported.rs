@@ -1,6 +1,6 @@
 //! Devices and files that this machine exports to NVMe hosts.
 //!
-//! The kernel's NVMe target takes no exclusive claim, so that an exclusive open does not show an export:
+//! The kernel's NVMe target takes no exclusive claim, so an exclusive open does not show an export:
 //! hosts may have its file system mounted while it is written under them here.
 
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ pub(super) enum Exported {
 }
 
 impl System {
-    /// Exports that may serve hosts, with what they lead to; `None` for what is unknown.
+    /// Exports that may serve hosts, each with its storage if that is known.
     fn exports(&self) -> Vec<(&Export, Option<Exported>)> {
         let NvmeTarget::Configured(exports) = self.nvme_target() else { return Vec::new() };
         let serving = exports.all.iter().filter(|export| export.can_serve());
@@ -109,7 +109,7 @@ pub(super) fn check_source(system: &System, source: &Endpoint) -> Vec<Warning> {
     reach.exports(system).map(warning).collect()
 }
 
-/// Everything by which bytes of an end can be reached.
+/// Names of an end's bytes that an export may serve them under.
 struct ExportReach {
     /// Block devices above and below it.
     names: BTreeSet<String>,
@@ -145,7 +145,7 @@ impl ExportReach {
     }
 }
 
-/// Refuses a target of which it is unknown whether it is exported.
+/// Refuses a target while its exports are unknown.
 fn unknown(system: &System, path: &str) -> Option<Refusal> {
     let (why, hint) = match system.nvme_target() {
         NvmeTarget::Absent | NvmeTarget::Unknown(peerlane_nvmet::UnknownReason::NoSysfs { .. }) => {

@@ -1,6 +1,6 @@
-//! Users of a device that can be ended: mounts, and whatever is stacked on it.
+//! Users of a device that can be ended: mounts, and devices stacked on it.
 //!
-//! The running system and swap, for which no hint names a command, are the business of `running_system`.
+//! `running_system` checks the running system and swap; no hint names a command for those.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -65,7 +65,7 @@ pub(super) fn behind(system: &System, target: &Endpoint) -> Option<String> {
     (!system.is_same_disk(own, &disk)).then_some(disk)
 }
 
-/// Describes the uses of a disk or a part of it, and how each ends; `None` where there is none.
+/// Describes the uses of a disk or a part of it, and how each ends; `None` if there is none.
 pub(super) fn uses_of_disk(system: &System, disk: &str) -> Option<(String, String)> {
     let relatives = Relatives::of_disk(system, disk);
     let mounts = relatives.mounts(system);
@@ -106,7 +106,7 @@ pub(super) fn block_device(end: &Endpoint) -> Option<&BlockDevice> {
     live.device.as_ref()
 }
 
-/// A device, what it is part of, its parts, the same by way of another controller, and what is
+/// A device, its disk, its partitions, the same by way of another controller, and the devices
 /// stacked on any of them.
 pub(super) struct Relatives {
     /// Other disks that are the same namespace.
@@ -140,8 +140,7 @@ impl Relatives {
         Self { siblings, names, stacked }
     }
 
-    /// Names the siblings, as an addition to a device's name, so that a finding about one is
-    /// understood.
+    /// Names the siblings, as an addition to a device's name: a finding may be about one of them.
     pub(super) fn also(&self) -> String {
         if self.siblings.is_empty() {
             return String::new();

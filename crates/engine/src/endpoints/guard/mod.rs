@@ -1,6 +1,6 @@
 //! Checks for obstacles to a copy, before the first byte moves.
 //!
-//! Each check says what it found, what to do about it, and whether `--force` may override it: only
+//! Each check states its finding, the remedy, and whether `--force` may override it: only
 //! the loss of content may be forced, never a device in use, an overlap or a lack of room. A guard
 //! is advice from a moment ago; the exclusive open at the start of a copy is the kernel's.
 //! A target that carries the running system is asked nothing further.
@@ -63,7 +63,7 @@ impl GuardSubject<'_> {
     }
 }
 
-/// Asks every guard; what `--force` overrides is left out when it was given.
+/// Asks every guard; findings that `--force` overrides are left out if it was given.
 pub(crate) fn check(
     system: &System,
     surveyor: &Surveyor<'_>,
@@ -145,8 +145,8 @@ pub(crate) fn check_device(
     Findings { refusals, warnings }
 }
 
-/// Refuses a target that is the source, or lies on it: asked first where what else stands against it has a
-/// hint, for none helps with this.
+/// Refuses a target that is the source, or lies on it: checked first, since the hints of other
+/// findings do not help with this one.
 pub(crate) fn overlap(system: &System, wanted: GuardSubject<'_>) -> Option<Refusal> {
     overlap::check(system, wanted)
 }

@@ -1,4 +1,4 @@
-//! Names for what a device carries, for people. They decide nothing: whatever is not blank is content.
+//! Names of a device's content, for people. They decide nothing: whatever is not blank is content.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -10,9 +10,9 @@ use peerlane_units::Bytes;
 use super::survey::{BLOCK, SurveyError, Surveyor, is_blank};
 use crate::endpoints::Live;
 
-/// Names of what a device or a range of it carries, by its two ends; none where they are blank.
+/// Names of the content of a device or a range of it, by its two ends; none if they are blank.
 ///
-/// Content that nothing recognises is named by its offset: `first`, or what the ends show.
+/// Unrecognised content is named by its offset: `first`, or the first content at the ends.
 pub(super) fn carried(
     surveyor: &Surveyor<'_>,
     live: &Live,
@@ -50,7 +50,7 @@ pub(super) fn unknown(first: u64) -> String {
     format!("content of an unknown kind, first at offset {first}")
 }
 
-/// libblkid, where this machine has it.
+/// libblkid, if this machine has it.
 fn library() -> Option<&'static Blkid> {
     static LIBRARY: OnceLock<Option<Blkid>> = OnceLock::new();
     let open = || Blkid::open().map_err(|error| tracing::info!(%error, "names are few")).ok();

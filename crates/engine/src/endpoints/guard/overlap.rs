@@ -21,7 +21,7 @@ pub(crate) struct EndSpan<'a> {
     pub(crate) length: Bytes,
 }
 
-/// Refuses two places that are the same bytes, or lie on one another; `words` say what they are.
+/// Refuses two places that are the same bytes, or lie on one another; `words` describe them.
 pub(crate) fn between(
     system: &System,
     asked: &Asked,

@@ -1,4 +1,4 @@
-//! What an overwrite would destroy, for the confirmation prompt.
+//! Content that an overwrite would destroy, for the confirmation prompt.
 //!
 //! Only looks. Whether the target may be written at all is for the other guards to say. The caller
 //! compares with a second summary after the answer, since a person may take any time to give it.
@@ -52,7 +52,7 @@ pub struct DeviceSummary {
     pub identity: DeviceIdentity,
     /// Size of the device or the partition.
     pub size: Bytes,
-    /// Names of its content, empty for a blank device; `None` where it could not be read.
+    /// Names of its content, empty for a blank device; `None` if it could not be read.
     pub content: Option<Vec<String>>,
     /// Its partitions, in order of start.
     pub partitions: Vec<PartitionSummary>,
@@ -73,7 +73,7 @@ pub struct PartitionSummary {
     pub name: String,
     /// Its size.
     pub size: Bytes,
-    /// Names of its content, by its two ends; `None` where they could not be read.
+    /// Names of its content, by its two ends; `None` if they could not be read.
     pub content: Option<Vec<String>>,
 }
 
@@ -82,12 +82,13 @@ pub struct PartitionSummary {
 pub struct JournalPlace<'a> {
     /// As a person names it; `None` for the place that belongs to the target.
     pub path: Option<&'a Path>,
-    /// Decides where journals of devices are kept.
+    /// Decides the folder for journals of devices.
     pub environment: &'a StateEnvironment,
 }
 
-/// Looks at what the file or device at `path` holds, on this machine; of a passthrough node, at the
-/// block device of its namespace. `written` is the range of a device that is to be written.
+/// Looks at the content of the file or device at `path` on this machine. For a passthrough node,
+/// looks at the block device of its namespace. `written` is the range of a device that is to be
+/// written.
 ///
 /// # Errors
 /// When it is not there, is none of them, or does not tell about itself.

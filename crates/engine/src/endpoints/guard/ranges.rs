@@ -11,8 +11,8 @@ use super::{GuardSubject, refuse};
 use crate::endpoints::{Endpoint, PathNode};
 use crate::io::journal::is_partial_of;
 
-/// Bytes to copy: what was asked for, else all from the offset; zero when the offset is beyond the
-/// end, which [`check`] refuses.
+/// Bytes to copy: the length asked for, else all from the offset; zero when the offset is beyond
+/// the end, which [`check`] refuses.
 pub(crate) fn length_of(asked: &Asked, source: &EndpointFacts) -> Bytes {
     asked.length.unwrap_or(Bytes(source.size.0.saturating_sub(asked.offset.0)))
 }
@@ -93,7 +93,7 @@ fn fits_device(asked: &Asked, target: &EndpointFacts, length: Bytes) -> Option<R
     })
 }
 
-/// A size in words; in bytes where the words would not tell it from another size.
+/// A size in words; in bytes if the words would not tell it from another size.
 fn in_words(size: Bytes, other: Bytes) -> String {
     let is_told_apart = size.to_string() != other.to_string();
     if is_told_apart { size.to_string() } else { format!("{} bytes", size.0) }

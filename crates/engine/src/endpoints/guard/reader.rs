@@ -1,4 +1,4 @@
-//! An end that is read by direct I/O and with a deadline for each request, before it is written.
+//! Reads an end by direct I/O, with a deadline for each request, before it is written.
 
 use std::ops::{ControlFlow, Range};
 
@@ -25,7 +25,7 @@ const DEPTH: usize = 64;
 pub(crate) struct EndReader<'a> {
     session: Session<'a>,
     file: FileId,
-    /// Memory for what is read at a time, and its size.
+    /// Memory for one read, and its size.
     region: Option<(RegionId, u64)>,
     block: u64,
     clock: &'a dyn Clock,

@@ -1,8 +1,9 @@
 //! Users of a target device's bytes under the name of a loop device: on top of it, below it, or
 //! next to it.
 //!
-//! A loop device opens what it shows without a claim, and two over one file know nothing of each other
-//! (`loop_configure`, `drivers/block/loop.c`), so the kernel's own refusal of a claimed device is not enough.
+//! A loop device opens its backing file or device without a claim, and two over one file know
+//! nothing of each other (`loop_configure`, `drivers/block/loop.c`). So the kernel's own refusal of
+//! a claimed device is not enough.
 
 use std::ops::Range;
 

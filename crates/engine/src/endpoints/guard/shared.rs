@@ -1,7 +1,7 @@
 //! Namespaces that another host can write to: by another controller, or as another host.
 //!
 //! NMIC only says that a namespace may be shared: every dual-port drive and every namespace of Linux's NVMe
-//! target says so. What counts is a controller that is none of this machine's, or a reservation.
+//! target says so. Only a controller of another machine, or a reservation, counts.
 
 use std::collections::BTreeSet;
 

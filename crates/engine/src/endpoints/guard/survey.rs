@@ -1,12 +1,12 @@
 //! Tells whether a device is blank: the ranges that are read for it, and the finding.
 //!
 //! A block of 4 KiB is blank when all of its bytes are 0x00 or all are 0xFF, as drives read that were
-//! discarded, formatted or erased. Anything else is content. What is read:
+//! discarded, formatted or erased. Anything else is content. A survey reads:
 //!
 //! - a device of up to [`WHOLE_MAX`]: all of it;
-//! - of a larger one its first and its last MiB, where partition tables, superblocks and backups of them
-//!   lie, and the range that is to be written: all of a range of up to [`WHOLE_MAX`], else [`SAMPLES`]
-//!   blocks at equal distances.
+//! - of a larger one its first and its last MiB, which hold partition tables, superblocks and their
+//!   backups, and the range that is to be written: all of a range of up to [`WHOLE_MAX`], else
+//!   [`SAMPLES`] blocks at equal distances.
 //!
 //! So content in the range that is longer than [`Survey::gap`] in one piece is always found. Shorter pieces
 //! between two samples, and content outside the range and the two ends, can be missed.
@@ -48,9 +48,9 @@ pub(crate) const BLOCK: u64 = 4096;
 pub(crate) struct Survey {
     /// Bytes read.
     pub(crate) read: Bytes,
-    /// Longest piece of content in the range that can have been missed; zero where all was read.
+    /// Longest piece of content in the range that can have been missed; zero if all was read.
     pub(crate) gap: Bytes,
-    /// Offset of the first block with content. What lies behind it was not read.
+    /// Offset of the first block with content. The bytes behind it were not read.
     pub(crate) content: Option<u64>,
     /// Offset of the first block that only a benchmark of this program wrote.
     pub(crate) benchmark: Option<u64>,
@@ -137,10 +137,10 @@ pub struct Surveyor<'a> {
     machine: &'a dyn Machine,
     clock: &'a dyn Clock,
     deadline: Nanos,
-    /// What other surveyors of this command found.
+    /// Findings of other surveyors of this command.
     surveys: Surveys,
     done: RefCell<Vec<(u64, Range<u64>, Survey)>>,
-    /// A device has not answered in time. Nobody is asked after that: deadlines must not add up.
+    /// A device has not answered in time. No device is read after that: deadlines must not add up.
     is_stuck: Cell<bool>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Surveyor<'a> {
         Self { machine, clock, deadline, surveys, done, is_stuck }
     }
 
-    /// The same surveyor, without reading again what these surveys tell.
+    /// The same surveyor, which takes the findings of these surveys instead of reading again.
     #[must_use]
     pub fn with_surveys(self, surveys: &Surveys) -> Self {
         Self { surveys: surveys.clone(), ..self }
@@ -182,8 +182,8 @@ impl<'a> Surveyor<'a> {
         self.is_stuck.set(true);
     }
 
-    /// Reads a device of which `range` is to be written. The same device and range are read
-    /// once, so that what is written meanwhile is not seen.
+    /// Reads a device before `range` of it is written. The same device and range are read once, so
+    /// later writes are not seen.
     pub(crate) fn survey(
         &self,
         live: &Live,
@@ -246,7 +246,7 @@ impl<'a> Surveyor<'a> {
         EndReader::new(self.machine, opened, block, (self.clock, self.deadline))
     }
 
-    /// Opens what everybody else sees of a device.
+    /// Opens a device as other programs do, by its block device.
     pub(crate) fn open(&self, live: &Live) -> Result<Opened, SurveyError> {
         let block =
             Live { path: live.guarded_path().to_owned(), passthrough: None, ..live.clone() };
@@ -434,7 +434,8 @@ mod tests {
         assert_eq!(surveyed(8 * MIB, 0..512, &[(MIB, &own)]).content, Some(MIB + 4096));
     }
 
-    /// What a second surveyor tells of a drive that got content after a first one, with `after` done to its tree.
+    /// Surveys a blank drive, writes content to it and runs `after` on its tree. Returns the
+    /// finding of a second surveyor.
     fn seen_again(after: impl FnOnce(&DeviceTree)) -> Survey {
         let mut tree = DeviceTree::new();
         tree.device("nvme0n1");

@@ -14,7 +14,7 @@ use crate::io::system::System;
 
 const DISK: Bytes = Bytes::mib(64);
 
-/// A tree with devices, what is stacked on them, mounts and swap.
+/// A tree with devices, devices stacked on them, mounts and swap.
 pub(crate) struct DeviceTree {
     root: tempfile::TempDir,
     devices: u32,

@@ -1,4 +1,4 @@
-//! Tells whether a drive was written to since it was surveyed, by what the block layer counted.
+//! Tells whether a drive was written to since it was surveyed, by the block layer's counters.
 //!
 //! A mark is taken only where every write of this machine is counted once, at the disk: namespaces of local NVMe
 //! drives that have one name and one path. It is not taken while a request is in flight or the page cache holds
@@ -11,7 +11,7 @@ use peerlane_memory::page_cache::unwritten_pages;
 use crate::endpoints::{Layer, Live, PathNode};
 use crate::io::system::System;
 
-/// A disk, and what was written to it up to now.
+/// A disk, and its write counters up to now.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct WriteMark {
     disk: String,
@@ -22,7 +22,7 @@ pub(super) struct WriteMark {
 }
 
 impl WriteMark {
-    /// The mark of an open device; `None` where writes to it are not known.
+    /// The mark of an open device; `None` if writes to it are not known.
     pub(super) fn read(system: &System, live: &Live, file: &File) -> Option<Self> {
         let is_local = matches!(live.layer, Some(Layer::Nvme { network: None }));
         if !is_local || live.passthrough.is_some() || live.node != PathNode::Block {

@@ -52,7 +52,7 @@ pub enum LaneError {
 }
 
 impl LaneError {
-    /// Returns a constructor of the error for a file, where the system refused an action on it.
+    /// Returns a constructor of the error for a refused action on a file.
     pub(crate) fn file(
         action: &'static str,
         path: impl Into<PathBuf>,

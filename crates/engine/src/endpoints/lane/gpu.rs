@@ -60,7 +60,7 @@ pub(crate) struct LaneRequests<'a> {
 pub(crate) struct GpuLane<'a> {
     gpu: &'a OpenGpu,
     ring: GpuRing,
-    /// Present where payload goes by cuFile.
+    /// Present if payload goes by cuFile.
     pub(crate) session: Option<Arc<CuFileSession>>,
 }
 
@@ -78,7 +78,7 @@ impl OpenGpu {
         Ok(Self { gpu, driver, name: name.to_owned() })
     }
 
-    /// Opens cuFile where the way goes by it.
+    /// Opens cuFile if the way goes by it.
     pub(crate) fn session(&self, way: GpuWay) -> Result<Option<Arc<CuFileSession>>, LaneError> {
         let GpuWay::CuFile(mode) = way else { return Ok(None) };
         open_cufile(mode).map(Some).map_err(LaneError::cufile(&self.name))
@@ -111,11 +111,11 @@ impl GpuLane<'_> {
         })
     }
 
-    /// Takes memory of the GPU and attaches it. The window of a GPU may be smaller than its memory, so that cuFile may
-    /// refuse what CUDA allocated.
+    /// Takes memory of the GPU and attaches it. The window of a GPU may be smaller than its memory,
+    /// so cuFile may refuse memory that CUDA allocated.
     ///
     /// # Errors
-    /// [`LaneError::Gpu`] without memory, [`LaneError::CuFile`] where it is not registered.
+    /// [`LaneError::Gpu`] without memory, [`LaneError::CuFile`] if it is not registered.
     pub(crate) fn take(&mut self, length: Bytes) -> Result<GpuSlots, LaneError> {
         let name = &self.gpu.name;
         let memory = self.gpu.gpu.allocate(length).map_err(LaneError::gpu(name))?;

@@ -1,9 +1,10 @@
 //! A lane: memory with its slots, the ring, source and target, stages, and the trace of it.
 //!
 //! A copy and a benchmark open theirs here. [`take_slots`] takes memory that has addresses, and a [`Session`] attaches it.
-//! Memory of a GPU comes with a [`GpuLane`], whose ring becomes that of a session; a [`GpuSide`] is what stays next to
-//! the ring. [`fit`] is the one loop that takes less after a refusal, for the loader, too; what gets smaller, and after
-//! which refusals, differs. Stages are opened by the caller between memory and ring: where one cannot work is a reason
+//! Memory of a GPU comes with a [`GpuLane`], whose ring becomes that of a session; a [`GpuSide`]
+//! stays next to the ring. [`fit`] is the one loop that takes less after a refusal, for the loader,
+//! too; its callers differ in the size that they cut, and in the refusals that they retry. Stages
+//! are opened by the caller between memory and ring: a stage that cannot work there is a reason
 //! against that memory.
 
 mod error;

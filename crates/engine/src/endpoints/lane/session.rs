@@ -73,7 +73,7 @@ impl<'m> Session<'m> {
     /// Takes host memory.
     ///
     /// # Errors
-    /// [`MemoryError`] with what was asked for.
+    /// [`MemoryError`] with the length asked for.
     pub(crate) fn host(&mut self, length: Bytes) -> Result<RegionId, MemoryError> {
         Ok(self.ring.attach_region(self.machine.host_memory(length)?))
     }

@@ -49,7 +49,7 @@ impl GpuSide {
         Self { session, gpu, driver, memory, desk, before }
     }
 
-    /// Counts of cuFile since the mark; `None` where it takes no part.
+    /// Counts of cuFile since the mark; `None` if it takes no part.
     fn counted(&self) -> Option<Counted> {
         Some(self.session.as_ref()?.since(self.before.as_ref()?))
     }
@@ -62,7 +62,8 @@ impl GpuSide {
         }
     }
 
-    /// Counts payload from here on. A proof reads blocks that were never written, which is no payload.
+    /// Counts payload from here on. A proof reads blocks that were never written and are not
+    /// payload.
     pub(crate) fn mark(&mut self) {
         self.before = self.session.as_ref().map(|session| session.mark());
     }
@@ -72,7 +73,7 @@ impl GpuSide {
         self.session.as_deref().is_some_and(cufile::reads_holes_by_host)
     }
 
-    /// True when cuFile reads a range of a file through host memory for its holes. False where the
+    /// True when cuFile reads a range of a file through host memory for its holes. False if the
     /// file does not tell.
     pub(crate) fn meets_hole(&self, file: &File, within: Range<u64>) -> bool {
         let session = self.session.as_deref();
@@ -80,7 +81,7 @@ impl GpuSide {
     }
 
     /// Evidence from cuFile: its P2P flags, and counters of the ways that its requests took. Empty
-    /// where it takes no part.
+    /// if it takes no part.
     pub(crate) fn evidence(&self, route: Route) -> Vec<RouteEvidence> {
         let flags = self.session.as_deref().and_then(cufile::flags);
         let counters = self.counted().map(|counted| cufile::counters(&counted, route));

@@ -1,4 +1,4 @@
-//! Memory for slots, fewer of them where there is no room for all.
+//! Memory for slots, fewer of them if there is no room for all.
 
 use std::path::Path;
 
@@ -44,8 +44,9 @@ pub(crate) fn fit<S, T, E>(
     }
 }
 
-/// Takes slots in the memory that the facts name: in host memory all of them, in that of a device as many as there is
-/// a free run for. A card's memory is that which the kernel of an image reaches, where one is named.
+/// Takes slots in the memory that the facts name: in host memory all of them, in that of a device
+/// as many as there is a free run for. If a kernel of an image is named, the slots lie in the
+/// card's memory that it reaches.
 ///
 /// # Errors
 /// [`LaneError::Host`] or [`LaneError::Device`].

@@ -29,7 +29,7 @@ pub(crate) fn host() -> &'static Host {
     &HOST
 }
 
-/// A machine of which sysfs and procfs are at one place.
+/// A machine whose sysfs and procfs lie below one root.
 #[derive(Debug)]
 pub(crate) struct Host {
     system: System,

@@ -1,8 +1,8 @@
 //! The machine that a copy runs on, passed in: rings, memory of devices, ends, small files.
 //!
 //! [`Host`] is the one that this program runs on; tests pass one whose drives, memory and loss of power are simulated.
-//! The clock and the seed are passed in beside it. What only looks (plan, guards) is outside: it ends before a copy
-//! begins.
+//! The clock and the seed are passed in separately. Plan and guards only look and end before a copy
+//! begins, so they do not use it.
 
 mod host;
 
@@ -31,7 +31,7 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// Returns the reader of sysfs and procfs.
     fn system(&self) -> &System;
 
-    /// A ring with room for so many requests; `has_nodes` where it is to take passthrough nodes.
+    /// A ring with room for so many requests; `has_nodes` if it is to take passthrough nodes.
     ///
     /// # Errors
     /// When the kernel gives none.
@@ -69,6 +69,6 @@ pub(crate) trait Machine: SmallFiles + fmt::Debug {
     /// True when a block device went away, or is about to.
     fn is_drive_gone(&self, device: &str) -> bool;
 
-    /// Waits; for what nothing tells when it ends.
+    /// Sleeps, before another look at something that reports no end.
     fn nap(&self, time: Nanos);
 }

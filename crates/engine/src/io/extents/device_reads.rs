@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use super::{Density, Extent, Grid, data_ranges, magic_of};
 
-/// File systems on which direct reads of data take all of it from the one block device, and those of
-/// holes none: ext2 to ext4, XFS. Others compress data or keep them in several places.
+/// File systems whose direct reads take all data from the one block device, and nothing for holes:
+/// ext2 to ext4, XFS. Others compress data or keep them in several places.
 pub(super) const READ_AS_THEY_ARE: [u64; 2] = [0xef53, 0x5846_5342];
 
 /// Bytes that direct reads of a range ask of a block device, and those that they do not.
@@ -20,7 +20,7 @@ pub(crate) struct DeviceReads {
 }
 
 impl DeviceReads {
-    /// Counts ranges of a file or device; `None` where its file system does not tell them apart.
+    /// Counts ranges of a file or device; `None` if its file system does not tell them apart.
     ///
     /// # Errors
     /// As [`data_ranges`].

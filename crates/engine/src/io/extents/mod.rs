@@ -3,14 +3,14 @@
 //! [`Extents`] walks a range as data and holes in turn, with two calls of the system each and no list
 //! in memory. A hole is reported only where the file system itself says so: data are rounded outward
 //! to blocks, and whatever is doubtful counts as data, which costs time and never a byte. So all is
-//! data on block devices, where `lseek` knows no holes; on file systems other than those listed in
-//! [`Density`]; and after an answer that makes no sense.
+//! data on block devices, since `lseek` knows no holes there; on file systems other than those
+//! listed in [`Density`]; and after an answer that makes no sense.
 //!
 //! Unwritten extents (allocated, never written) are holes as long as no dirty page lies over them
-//! (`iomap_seek_data`, fs/iomap/seek.c), so that nothing that was written is missed.
+//! (`iomap_seek_data`, fs/iomap/seek.c), so no write is missed.
 //!
-//! What is a hole depends on the moment: a source that somebody writes to while it is copied is not
-//! copied right, with holes or without. That it did not change is checked by its identity.
+//! Holes are those of the moment: a source that is written to while it is copied is not copied
+//! right, with holes or without. Its identity is checked for such a change.
 
 mod device_reads;
 mod zero;
@@ -43,7 +43,7 @@ pub(crate) enum Extent {
 /// as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Grid {
-    /// Offset in the file from which blocks are counted.
+    /// Offset in the file of the first block.
     pub origin: u64,
     /// Size of a block in bytes; zero counts as one.
     pub block: u64,
@@ -124,7 +124,7 @@ pub(crate) fn has_hole(file: &File, within: Range<u64>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns the first block of `within` that holds data; `None` where all of it is a hole.
+/// Returns the first block of `within` that holds data; `None` if all of it is a hole.
 ///
 /// # Errors
 /// As [`data_ranges`].
@@ -171,7 +171,7 @@ pub(crate) struct Extents {
 }
 
 impl Extents {
-    /// Joins data with shorter holes between them, so that a file of many small holes does not become
+    /// Joins data with shorter holes between them, so a file of many small holes does not become
     /// many small requests.
     pub(crate) fn joining(self, hole_min: u64) -> Self {
         Self { hole_min, ..self }
@@ -182,7 +182,7 @@ impl Extents {
         self.density
     }
 
-    /// The next run of data at or after `from`, rounded outward and cut to what is left of the walk;
+    /// The next run of data at or after `from`, rounded outward and cut to the rest of the walk;
     /// `None` when no more follow.
     fn find_data(&mut self, from: u64) -> io::Result<Option<Range<u64>>> {
         let Some(probe) = &self.probe else { return Ok(Some(from..self.rest.end)) };

@@ -3,7 +3,7 @@
 //! The text is one JSON object: schema, checksum, and the journal, whose bytes the checksum covers as
 //! they stand. The checksum is XXH3 with 64 bits (`twox-hash`: MIT, no dependency of its own, no build
 //! script; a 32-bit CRC would let one torn file in four thousand million pass). It finds torn and
-//! edited files; it is no signature: who may write the file is checked by the store.
+//! edited files, but is not a signature: the store checks who may write the file.
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,7 @@ struct Read<'a> {
     journal: &'a RawValue,
 }
 
-/// The part that tells what the rest is; the rest may be of another version.
+/// The part that tells the format of the rest, which may be of another version.
 #[derive(Deserialize)]
 struct JournalHeader {
     schema: String,

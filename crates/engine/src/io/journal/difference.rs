@@ -216,7 +216,7 @@ impl fmt::Display for JournalDifference {
 }
 
 impl Journal {
-    /// Lists what is not as the journal says; empty when the copy may be resumed.
+    /// Lists differences from the journal; empty when the copy may be resumed.
     pub fn differences(&self, now: &Now<'_>) -> Vec<JournalDifference> {
         let mut found = Vec::new();
         compare_ends(Role::Source, &self.source, now.source, &mut found);

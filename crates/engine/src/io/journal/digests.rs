@@ -1,4 +1,4 @@
-//! Digests of the blocks at both ends of a device, by which its old content is told from new content.
+//! Digests of the blocks at both ends of a device, to tell its old content from new content.
 
 use serde::{Deserialize, Serialize};
 use twox_hash::XxHash3_64;
@@ -9,8 +9,8 @@ pub(crate) const BLOCK: u64 = 4096;
 /// Digits of one digest.
 const DIGITS: usize = 16;
 
-/// One digest (XXH3, 64 bits, hexadecimal) for each block of 4 KiB of the first and the last 256 KiB, where
-/// every format has something that changes when it is made anew.
+/// One digest (XXH3, 64 bits, hexadecimal) for each block of 4 KiB of the first and the last 256
+/// KiB. Every format has something there that changes when it is made again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndDigests {

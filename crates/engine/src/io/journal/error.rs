@@ -27,10 +27,10 @@ pub enum JournalError {
     InUse {
         /// The lock file.
         path: PathBuf,
-        /// The other's process id, where it could be read.
+        /// The other's process id, if it could be read.
         process: Option<u32>,
     },
-    /// The file is one that others may have written: what it says is not trusted.
+    /// The file is one that others may have written, so its content is not trusted.
     #[error("cannot trust the journal: {}: {reason}", path.display())]
     Foreign {
         /// Path of the file.
@@ -57,7 +57,7 @@ pub enum JournalError {
         /// Schema that this program reads.
         known: &'static str,
     },
-    /// The content is not what was written: torn, or edited.
+    /// The content is torn or edited.
     #[error("cannot trust the journal: checksum is {found}, content has {computed}")]
     Checksum {
         /// Checksum in the journal.
@@ -102,7 +102,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
-    /// Suggests what to do, where something can be done.
+    /// Suggests a remedy, if there is one.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Io { source, .. } if source.kind() == io::ErrorKind::FileTooLarge => {

@@ -95,8 +95,8 @@ pub struct DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    /// Returns the most specific stable name; `None` where the device has none, so that it cannot be
-    /// told from another and a copy on it cannot be resumed.
+    /// Returns the most specific stable name; `None` for a device without one: it cannot be told
+    /// from another, and a copy on it cannot be resumed.
     pub(crate) fn primary_id(&self) -> Option<&StableId> {
         self.ids.iter().min_by_key(|id| id.kind)
     }
@@ -117,7 +117,7 @@ impl DeviceIdentity {
 }
 
 impl DeviceIdentity {
-    /// The identity in words, with the name that tells it from `other` where the words alone do not.
+    /// The identity in words, with the name that tells it from `other` if the words alone do not.
     pub(super) fn described_beside(&self, other: &Self) -> String {
         let words = self.to_string();
         let differs = |id: &&StableId| {
@@ -166,13 +166,13 @@ pub struct FileIdentity {
     /// Time of the last change of content or attributes, nanoseconds since 1970, UTC. No program can
     /// set it back.
     pub changed_ns: i64,
-    /// Time of birth, nanoseconds since 1970, UTC, where the file system keeps it: tells a file from
+    /// Time of birth, nanoseconds since 1970, UTC, if the file system keeps it: tells a file from
     /// a later one with the same inode number.
     pub born_ns: Option<i64>,
 }
 
 impl FileIdentity {
-    /// Tells whether both are one file on one file system; what is in it is not looked at.
+    /// Tells whether both are one file on one file system, without regard to its content.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         let born = match (self.born_ns, other.born_ns) {
             (Some(left), Some(right)) => left == right,
@@ -181,8 +181,8 @@ impl FileIdentity {
         self.is_same_file_system(other) && self.inode == other.inode && born
     }
 
-    /// Tells whether both lie on one file system. The device below decides where it has a stable
-    /// name, else the id of the file system.
+    /// Tells whether both lie on one file system. The device below decides if it has a stable name,
+    /// else the id of the file system.
     pub(crate) fn is_same_file_system(&self, other: &Self) -> bool {
         match (&self.device, &other.device) {
             (Some(left), Some(right))
@@ -206,7 +206,7 @@ pub enum Identity {
 }
 
 impl Identity {
-    /// Returns what it was called when it was looked at.
+    /// Returns its name at the time of the look.
     pub fn name(&self) -> &str {
         match self {
             Self::Device(device) => &device.name,
@@ -214,7 +214,7 @@ impl Identity {
         }
     }
 
-    /// Says what kind of thing it is.
+    /// Names its kind.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Device(_) => "a block device",

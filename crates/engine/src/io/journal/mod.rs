@@ -1,26 +1,27 @@
 //! Progress of a copy, kept across power loss.
 //!
-//! A [`Journal`] says which bytes stand at the target, and of which source and target that is true.
-//! A resumed copy writes what [`Journal::done`] lacks. It is right byte for byte because:
+//! A [`Journal`] says which bytes stand at the target, and names that target and its source.
+//! A resumed copy writes the ranges that [`Journal::done`] lacks. It is right byte for byte
+//! because:
 //!
 //! 1. A range enters `done` only after a flush of the target that was *submitted after* its write
 //!    completed (`Recorder`); a flush that fails throws away everything that waited for it.
 //! 2. The journal is saved after that flush: whatever a journal on disk claims was on stable storage
 //!    before the journal was written.
 //! 3. It is saved by writing a new file, fsync, rename over the old one, fsync of the directory
-//!    (`Store`). Rename is atomic, so that after a crash one whole journal is there, the old or the
-//!    new. Both are true; the old one only knows less.
+//!    (`Store`). Rename is atomic, so after a crash one whole journal is there, the old or the new.
+//!    Both are true; the old one only knows less.
 //! 4. A checksum, bounds and the form of the ranges are checked on reading. A torn, edited or foreign
 //!    journal is refused, never trusted.
-//! 5. A journal names devices by what is stored in them, not by kernel names, which change at a boot.
-//!    [`Journal::differences`] lists what changed; anything in that list forbids resuming.
+//! 5. A journal names devices by identifiers stored in them, not by kernel names, which change at a
+//!    boot. [`Journal::differences`] lists changes; any of them forbids resuming.
 //!
 //! Resuming may write bytes again that are done: they come from the same source and are the same.
 //! At the end: flush the target, rename a partial file to its name, fsync its directory, and only
 //! then `Store::remove`. After a crash in between [`Journal::is_complete`] is true.
 //!
-//! Left out on purpose: who may overwrite what (guard), whether a block device was written between
-//! two runs (a drive keeps no time of change: verification at the end decides), any clock.
+//! Left out on purpose: permission to overwrite (guard), writes to a block device between two runs
+//! (a drive keeps no time of change: verification at the end decides), any clock.
 
 mod codec;
 pub(crate) mod difference;
@@ -137,7 +138,7 @@ impl fmt::Display for JournalStages {
     }
 }
 
-/// Old content of a target, by which it is told from content that came later.
+/// Old content of a target, to tell it from content that came later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overwritten {
@@ -148,8 +149,8 @@ pub enum Overwritten {
 }
 
 impl Journal {
-    /// Walks what is still to be copied in whole blocks of `block` bytes; offsets from the start of
-    /// the copy.
+    /// Walks the ranges still to be copied in whole blocks of `block` bytes; offsets from the start
+    /// of the copy.
     pub fn missing(&self, block: Bytes) -> impl Iterator<Item = Range<u64>> + '_ {
         self.done.missing_in_blocks(0..self.options.length.0, block.0)
     }

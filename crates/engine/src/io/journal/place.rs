@@ -14,7 +14,7 @@ const NAME_MAX: usize = 255;
 /// Bytes that the store adds to a name while it works.
 const ROOM_FOR_ENDINGS: usize = ".lock".len();
 
-/// The environment that decides where state is kept; passed in, since the engine reads none.
+/// The environment variables for the folder of state; passed in, since the engine reads none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StateEnvironment {
     /// `XDG_STATE_HOME`.
@@ -57,11 +57,11 @@ pub(crate) fn state_directory(environment: &StateEnvironment) -> Result<PathBuf,
         .ok_or(JournalError::NoStateDirectory)
 }
 
-/// Returns the journal's path for a target that is a device: in `directory`, named after what the
-/// device is known by, so that it is found again when the kernel calls the device otherwise.
+/// Returns the journal's path for a target that is a device: in `directory`, named after the
+/// device's stable name, so it is found again under another kernel name.
 ///
 /// # Errors
-/// [`JournalError::NoStableId`] when the device has nothing to be known by.
+/// [`JournalError::NoStableId`] when the device has no stable name.
 pub(crate) fn for_device(
     directory: &Path,
     device: &DeviceIdentity,

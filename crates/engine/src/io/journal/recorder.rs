@@ -1,9 +1,9 @@
 //! Decides when to flush and save, and which bytes a flush vouches for.
 //!
-//! A write that completed may still rest in a cache of the drive or the system. A flush vouches only
-//! for writes that had completed when it was submitted, so that a range goes through three sets:
-//! written, flushing, done. A flush that fails vouches for nothing, and neither does a later one that
-//! succeeds: the kernel reports a failed write-back once and forgets the pages.
+//! A write that completed may still rest in a cache of the drive or the system. A flush vouches
+//! only for writes that had completed when it was submitted, so a range goes through three sets:
+//! written, flushing, done. A flush that fails vouches for nothing, and neither does a later one
+//! that succeeds: the kernel reports a failed write-back once and forgets the pages.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use crate::io::ranges::RangeSet;
 
-/// Limits what may have to be copied again after a crash: writes since the last save. Requests in
+/// Limits the bytes to copy again after a crash: writes since the last save. Requests in
 /// flight, and those that completed while the last flush ran, come on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cadence {
@@ -49,7 +49,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Begins with what a journal says is done; `now` counts as the time of the last save.
+    /// Begins with a journal's `done` ranges; `now` counts as the time of the last save.
     pub(crate) fn new(cadence: Cadence, done: RangeSet, now: Nanos) -> Self {
         let interval = cadence.first.min(cadence.every);
         let written = RangeSet::new();
@@ -99,7 +99,7 @@ impl Recorder {
         self.interval = doubled.min(self.cadence.every);
     }
 
-    /// Returns what was written and flushed: what a journal may say.
+    /// Returns the ranges written and flushed, which a journal may claim.
     pub(crate) fn done(&self) -> &RangeSet {
         &self.done
     }

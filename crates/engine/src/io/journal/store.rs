@@ -2,7 +2,7 @@
 //!
 //! Saving writes a new file, flushes it, renames it over the old one and flushes the directory. The
 //! lock is a file of its own, since a rename would carry a lock on the journal away. All names are
-//! taken relative to the directory that was opened at the start, so that renaming it does no harm.
+//! taken relative to the directory that was opened at the start, so renaming it does no harm.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -50,8 +50,8 @@ impl<'a> Store<'a> {
     ///
     /// # Errors
     /// [`JournalError::InUse`] while another copy holds it; [`JournalError::Io`] when the directory
-    /// cannot be made or written; [`JournalError::Foreign`] when what has the name of the lock or of an unfinished
-    /// journal is something else, which stays as it is.
+    /// cannot be made or written; [`JournalError::Foreign`] when another file has the name of the
+    /// lock or of an unfinished journal; it stays as it is.
     pub(crate) fn open(machine: &'a dyn SmallFiles, path: &Path) -> Result<Self, JournalError> {
         let name = path
             .file_name()
@@ -90,13 +90,13 @@ impl<'a> Store<'a> {
             .map_err(|source| self.failed("note the unfinished file next to", source))
     }
 
-    /// Returns the name that the last holder of this place noted, if it was killed. Anybody who may write
-    /// to the directory may have written it.
+    /// Returns the name that the last holder of this place noted, if it was killed. Any user who
+    /// may write to the directory may have written it.
     pub(crate) fn left(&self) -> Option<&OsStr> {
         self.left.as_deref()
     }
 
-    /// Returns where the journal is.
+    /// Returns the path of the journal.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -113,12 +113,13 @@ impl<'a> Store<'a> {
         }
     }
 
-    /// Reads the journal at `path` without taking its place, to show it: a copy that runs may replace
-    /// it at any time, so that resuming needs [`Store::load`].
+    /// Reads the journal at `path` without taking its place, to show it: a copy that runs may
+    /// replace it at any time, so resuming needs [`Store::load`].
     ///
     /// # Errors
     /// [`JournalError::Foreign`] when the file is not a regular file, belongs to another user, or others
-    /// may write it; [`JournalError::TooLarge`]; [`JournalError::Io`]; and what [`decode`] refuses.
+    /// may write it; [`JournalError::TooLarge`]; [`JournalError::Io`]; and the errors of
+    /// [`decode`].
     pub(crate) fn read(path: &Path) -> Result<Journal, JournalError> {
         let file = open_journal(rustix::fs::CWD, path.as_os_str())
             .map_err(|errno| failed("open the journal", path, errno.into()))?;
@@ -162,7 +163,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Removes the journal and keeps its place, since what it says is no longer so.
+    /// Removes the journal, whose content no longer holds, and keeps its place.
     ///
     /// # Errors
     /// As [`Store::remove`].
@@ -183,8 +184,8 @@ impl<'a> Store<'a> {
         self.clear()
     }
 
-    /// Checks that nothing is lost with what has the name of a journal or of an unfinished one: it is the beginning of
-    /// one, or holds nothing, as after a loss of power.
+    /// Checks that a file with the name of a journal or of an unfinished one may be replaced: it is
+    /// the beginning of one, or is empty, e.g. after a loss of power.
     fn check_replaceable(&self, name: &OsStr) -> Result<(), JournalError> {
         let path = self.path.with_file_name(name);
         let foreign = |reason| JournalError::Foreign { path: path.clone(), reason };
@@ -280,7 +281,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The lock, and what its last holder noted in it.
+/// The lock, and the note of its last holder in it.
 fn take_lock(
     machine: &dyn SmallFiles,
     directory: &File,
@@ -334,8 +335,9 @@ fn write_lock(machine: &dyn SmallFiles, lock: &File, name: Option<&OsStr>) -> io
     machine.rewrite(lock, &text)
 }
 
-/// The process that a lock names in its first line, and the file name after it; `None` where it is none. One that was
-/// only just made is empty; one whose content a loss of power took holds zeros, or the beginning of a lock.
+/// The process that a lock names in its first line, and the file name after it; `None` if the file
+/// is not a lock. One that was only just made is empty; one whose content a loss of power took
+/// holds zeros, or the beginning of a lock.
 fn read_lock(lock: &File) -> Option<(Option<u32>, Option<OsString>)> {
     let mut bytes = Vec::new();
     lock.take(LOCK_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;

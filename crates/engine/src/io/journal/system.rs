@@ -1,7 +1,7 @@
-//! Reads from sysfs what devices and files are known by.
+//! Reads the identities of devices and files from sysfs.
 //!
-//! Everything about a device is read below the root that is given, so that a captured tree serves as
-//! well as this machine; links that lead out of it are not followed.
+//! Everything about a device is read below the given root, so a captured tree serves as well as
+//! this machine; links that lead out of it are not followed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -44,7 +44,7 @@ pub(crate) fn device_name(root: &Path, major: u32, minor: u32) -> Option<String>
     link.file_name()?.to_str().map(str::to_owned)
 }
 
-/// Reads what the block device or partition `name` is known by, below `root` (`/` for this machine).
+/// Reads the identity of the block device or partition `name`, below `root` (`/` for this machine).
 ///
 /// # Errors
 /// [`JournalError::NoDevice`] when there is no such device, or its size cannot be read.
@@ -52,7 +52,7 @@ pub(crate) fn identity_of_device(root: &Path, name: &str) -> Result<DeviceIdenti
     read_device(root, name).ok_or_else(|| JournalError::NoDevice { name: name.to_owned() })
 }
 
-/// Reads what an open regular file is known by; `path` is kept for people, `root` is where sysfs is
+/// Reads the identity of an open regular file; `path` is kept for people, and sysfs is below `root`
 /// (`/` for this machine).
 ///
 /// # Errors
@@ -130,8 +130,8 @@ fn read_device(root: &Path, name: &str) -> Option<DeviceIdentity> {
     })
 }
 
-/// Tells whether a name can tell devices apart. Drives without a serial report blanks or zeroes, from
-/// which the kernel still composes a WWID: `nvme.VENDOR-SERIAL-MODEL-NAMESPACE`, in hexadecimal.
+/// Tells whether a name can tell devices apart. Drives without a serial report blanks or zeroes.
+/// The kernel still composes a WWID of them: `nvme.VENDOR-SERIAL-MODEL-NAMESPACE`, in hexadecimal.
 pub(crate) fn is_distinct(value: &str) -> bool {
     if let Some(composed) = value.strip_prefix("nvme.") {
         let Some(serial) = composed.split('-').nth(1) else { return false };
@@ -153,7 +153,7 @@ impl ConfinedRoot {
         resolved.starts_with(&self.root).then_some(resolved)
     }
 
-    /// The text of an attribute without blanks and control characters at its ends; `None` where it
+    /// The text of an attribute without blanks and control characters at its ends; `None` if it
     /// is not there, empty or no text.
     fn attribute(&self, directory: &Path, name: &str) -> Option<String> {
         let path = self.resolve(&directory.join(name))?;

@@ -13,7 +13,7 @@ use super::{
     Ring, Staged, Uring,
 };
 
-/// Takes passthrough nodes beside files.
+/// Takes passthrough nodes as well as files.
 pub(crate) trait Nodes: Ring<File = File> {
     /// Takes a node with its namespace.
     ///

@@ -1,7 +1,7 @@
 //! System calls that may never return, made by a process that can be left behind.
 //!
-//! A thread that waits for a device in uninterruptible sleep keeps its whole process: no signal ends it, and
-//! whoever waits for the process waits, too. A disconnected NVMe/TCP drive does that for as long as its
+//! A thread that waits for a device in uninterruptible sleep keeps its whole process: no signal
+//! ends it, and its parent waits, too. A disconnected NVMe/TCP drive does that for as long as its
 //! `ctrl_loss_tmo` (600 s unless set). Reads and writes of a ring do not block; opening, closing, flushing,
 //! zeroing and asking a controller do. Those run in a forked child that holds nothing but the files it
 //! needs. The caller waits until its deadline, then leaves the child to the kernel.
@@ -96,8 +96,8 @@ pub(super) unsafe fn call_with_answer(
     Ok(decode(i64::from_le_bytes(*status))?)
 }
 
-/// A child that has the last descriptor of a file, so that closing it here returns at once. Whoever closes
-/// last waits for dirty pages of the device, also for those that others left.
+/// A child that has the last descriptor of a file, so closing it here returns at once. The last
+/// close waits for all dirty pages of the device, also for those of other programs.
 #[derive(Debug)]
 pub(crate) struct Closer(Option<Child>);
 

@@ -1,4 +1,4 @@
-//! Rings that are another ring but for a few calls.
+//! Rings around another ring that replace a few of its calls.
 
 use std::io;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use peerlane_units::Nanos;
 
 use super::{Completion, FileId, Operation, PushError, RegionId, Ring};
 
-/// A ring around another: every call goes on to that one, but for those that it takes for itself.
+/// A ring around another: every call goes on to that one, unless this one takes it for itself.
 pub trait Around {
     /// The ring within.
     type Inner: Ring;

@@ -1,8 +1,8 @@
 //! Connections of the kernel's NVMe over Fabrics host, each made and removed by a child.
 //!
-//! Connecting may take minutes, and no signal ends it. The child outlives a program that is killed. It
-//! has a session and a name of its own: what ends the program by its group, terminal or name leaves the
-//! child to disconnect. Only what kills a whole control group ends both.
+//! Connecting may take minutes, and no signal ends it. The child outlives a program that is killed.
+//! It has a session and a name of its own: a signal to the program's group, terminal or name leaves
+//! the child to disconnect. Only killing the whole control group ends both.
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Asks the drive itself about the namespace behind an open passthrough node.
 //!
-//! Names and numbers in sysfs may be of yesterday's drive; an open node is asked which namespace it is
-//! of, and the drive what its blocks are, before a command is made from either.
+//! Names and numbers in sysfs may be of yesterday's drive; an open node is asked for its namespace,
+//! and the drive for the namespace's blocks, before a command is made from either.
 
 use std::ffi::c_void;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub(super) const ANSWER: usize = 4096;
 const IDENTIFY: u8 = 0x06;
 
 impl PassthroughNamespace {
-    /// Compares with what the open node says of itself; `size` is in bytes. A drive that may not be
+    /// Compares with the open node's own facts; `size` is in bytes. A drive that may not be
     /// asked, since that took `CAP_SYS_ADMIN` before Linux 6.2, is taken at sysfs's word.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! A queue of reads and writes between files and regions of memory.
 //!
 //! [`Ring`] is the seam under the engine: the io_uring of the running kernel is one implementation,
-//! a seeded simulation another. A ring owns the files and regions given to it, so that neither can go
+//! a seeded simulation another. A ring owns the files and regions given to it, so neither can go
 //! away while the kernel works on them.
 
 mod any;
@@ -160,7 +160,7 @@ pub enum PushError {
         /// Offset in the region asked for, in bytes.
         offset: u64,
     },
-    /// A command that nobody splits is longer than the drive takes.
+    /// A command that is not split is longer than the drive takes.
     #[error(
         "cannot queue a command of {length} bytes: the drive takes {most}, and nothing splits it"
     )]
@@ -188,7 +188,7 @@ pub trait Ring {
     /// Takes a region; it is released when the ring is dropped and nothing is in flight.
     fn attach_region(&mut self, region: Self::Region) -> RegionId;
 
-    /// Length of a region in bytes; `None` where there is no such region.
+    /// Length of a region in bytes; `None` if there is no such region.
     fn region_length(&self, region: RegionId) -> Option<u64>;
 
     /// Operations that can be pushed now.
@@ -200,7 +200,7 @@ pub trait Ring {
     /// [`PushError`]; nothing was queued.
     fn push(&mut self, operation: Operation) -> Result<(), PushError>;
 
-    /// Hands what is queued to the kernel, and waits for `wait` completions at most `timeout`.
+    /// Hands queued requests to the kernel, and waits for `wait` completions at most `timeout`.
     /// Returns also when the time has passed or a signal came; neither is an error. With nothing in
     /// flight that is a sleep of `timeout`.
     ///
@@ -224,8 +224,8 @@ pub trait Ring {
         self.host_range(region, 0..length)
     }
 
-    /// Has the next wait end also once something can be read from a descriptor; false where it does not,
-    /// and the caller has to look again by itself.
+    /// Has the next wait end also once a descriptor is readable. Returns false if the ring cannot:
+    /// the caller has to look again by itself.
     fn watch(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         let _ = descriptor;
         false

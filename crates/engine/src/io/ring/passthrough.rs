@@ -1,15 +1,15 @@
 //! NVMe commands as a passthrough node (`/dev/ngXnY`) takes them through io_uring.
 //!
-//! What the block layer does for a block device nobody does here: a request that is too long fails
-//! instead of being split, and one that is not aligned is silently copied through host memory
-//! (`bio_copy_user_iov` in block/blk-map.c). Both are refused before they are queued. Commands are
+//! There is no block layer here: a request that is too long fails instead of being split, and one
+//! that is not aligned is silently copied through host memory (`bio_copy_user_iov` in
+//! block/blk-map.c). Both are refused before they are queued. Commands are
 //! those of the NVM command set, on a namespace without metadata.
 
 use std::fs::File;
 
 use super::{Action, Operation, PushError};
 
-/// A namespace behind a passthrough node: what its commands are made from and how large they may be.
+/// A namespace behind a passthrough node: the facts for its commands, and their largest sizes.
 /// All in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PassthroughNamespace {
@@ -21,7 +21,7 @@ pub struct PassthroughNamespace {
     pub request_max: u64,
     /// Most pages of memory that one of them touches.
     pub pages_max: u64,
-    /// Most bytes that one write-zeroes command covers; zero where the drive has no such command.
+    /// Most bytes that one write-zeroes command covers; zero if the drive has no such command.
     pub zeroes_max: u64,
 }
 
@@ -77,7 +77,8 @@ impl PassthroughNamespace {
         Ok(())
     }
 
-    /// The part of an operation that one command does: all but for zeroes, which have no limit.
+    /// Splits off the part that one command does. Only zeroes have a rest: no limit bounds their
+    /// length.
     pub(super) fn first_part(&self, operation: &Operation) -> (Operation, Option<Operation>) {
         let most = self.zeroes_max.min(BLOCKS_MAX * self.block) / self.block * self.block;
         let step = u64::from(operation.length).min(most);

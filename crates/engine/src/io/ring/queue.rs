@@ -18,9 +18,9 @@ pub(super) struct QueueEntry {
     pub(super) tag: u64,
     /// The region and the offset in it; `None` for an operation that touches no memory.
     pub(super) region: Option<(RegionId, u64)>,
-    /// Bytes of a full completion and of the memory; `None` where any success is full.
+    /// Bytes of a full completion and of the memory; `None` if any success is full.
     pub(super) length: Option<u32>,
-    /// Set for a command of NVMe, whose result is a status: what is left to do after it.
+    /// Set for a command of NVMe, whose result is a status: the work left after it.
     pub(super) command: Option<PassthroughCommand>,
 }
 

@@ -69,10 +69,10 @@ impl Queues {
         }
     }
 
-    /// Queues a request; false where there is no room, or the ring is too narrow for it.
+    /// Queues a request; false if there is no room, or the ring is too narrow for it.
     ///
     /// # Safety
-    /// Memory and file of the request must stay what they are until its completion was popped.
+    /// Memory and file of the request must stay valid until its completion was popped.
     pub(super) unsafe fn push(&mut self, request: RingRequest, number: u64) -> bool {
         match (self, request) {
             (Self::Narrow(ring), RingRequest::Plain(entry)) => {

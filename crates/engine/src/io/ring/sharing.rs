@@ -26,7 +26,7 @@ const REPORT_DWORDS: u32 = 1023;
 pub(crate) struct Sharing {
     /// The namespace may be attached to several controllers (NMIC, bit 0).
     pub(crate) is_shared: bool,
-    /// Identifiers of the controllers that it is attached to; `None` where the drive does not tell.
+    /// Identifiers of the controllers that it is attached to; `None` if the drive does not tell.
     pub(crate) controllers: Option<Vec<u16>>,
     /// The reservation in force.
     pub(crate) reservation: Option<Reservation>,
@@ -59,7 +59,8 @@ impl Reservation {
 /// Asks the drive behind an open block device of NVMe who else can write to it.
 ///
 /// # Errors
-/// The system's answer, or the drive's; it takes `CAP_SYS_ADMIN`. `ENOTTY` for what is no NVMe namespace.
+/// The system's answer, or the drive's; it takes `CAP_SYS_ADMIN`. `ENOTTY` for anything but an NVMe
+/// namespace.
 pub(crate) fn sharing(device: &File, deadline: Nanos) -> io::Result<Sharing> {
     // SAFETY: `NVME_IOCTL_ID` takes no argument and writes nothing; its answer is a number.
     let nsid = unsafe { ioctl(device, NamespaceId) }?;
@@ -132,7 +133,7 @@ fn reservation(report: &[u8; REPORT], is_extended: bool) -> Option<Reservation> 
     Some(Reservation { kind, holders })
 }
 
-/// True when an answer means that there is nobody to ask.
+/// True when an answer means that no controller can be asked.
 pub(crate) fn is_no_answer(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(

@@ -1,9 +1,9 @@
 //! A simulated ring: files and memory in vectors, a clock of its own, faults from a seed.
 //!
-//! It does what a kernel may do, not what one usually does: ends in any order, comes back short, asks
+//! It behaves as a kernel may, not as one usually does: ends in any order, comes back short, asks
 //! to try again, returns early from a wait, leaves rubbish in memory after a failed read, loses DMA
-//! while it reports success. Equal seeds and calls give equal runs. A file with a [`Cache`] keeps over a
-//! loss of power only what a flush vouched for; without one, what was written is there.
+//! while it reports success. Equal seeds and calls give equal runs. A file with a [`Cache`] keeps
+//! over a loss of power only the writes that a flush vouched for; one without keeps all.
 
 mod cache;
 mod file;
@@ -86,7 +86,7 @@ pub struct SimRing {
 struct Running {
     end: u64,
     operation: Operation,
-    /// Writes before it had ended when this was submitted: what a flush vouches for.
+    /// Writes before it had ended when this was submitted; a flush vouches for those.
     barrier: u64,
 }
 

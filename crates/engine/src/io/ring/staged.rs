@@ -1,9 +1,9 @@
 //! A ring whose regions stages work on: an operation [`Action::Stage`] is one chunk of one stage.
 //!
 //! Requests go to the ring below, which works on while stages do. Work of the CPU is done by the thread
-//! that submits, one chunk at a time, so that what follows a chunk is handed over before the next; it gets
-//! the bytes of a slot only while no request is on them. For stages that work by themselves a wait ends by
-//! their descriptor, or after [`NAP`].
+//! that submits, one chunk at a time, so the work after a chunk is handed over before the next
+//! chunk; it gets the bytes of a slot only while no request is on them. For stages that work by
+//! themselves a wait ends by their descriptor, or after [`NAP`].
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -21,7 +21,7 @@ const NAP: Nanos = Nanos(50_000);
 
 /// A ring, and the stages that work on its regions.
 pub struct Staged<R> {
-    /// There until it is dropped; left behind where a stage still works on its memory.
+    /// There until it is dropped; left behind if a stage still works on its memory.
     ring: Option<R>,
     stages: Vec<Box<dyn Stage>>,
     /// Chunks that wait for their stage.
@@ -203,8 +203,8 @@ impl<R: Ring> Around for Staged<R> {
 }
 
 impl<R> Drop for Staged<R> {
-    /// Gives up what stages still work on. Memory that one may still use is neither freed nor taken from
-    /// the drives.
+    /// Gives up chunks that stages still work on. Memory that one may still use is neither freed
+    /// nor taken from the drives.
     fn drop(&mut self) {
         let mut is_over = true;
         for mut stage in mem::take(&mut self.stages) {

@@ -15,8 +15,8 @@ use rustix::io::Errno;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NvmeStatus(u16);
 
-/// The bits of type and code in what the kernel hands over; above them are retry delay, more, and do
-/// not retry.
+/// The bits of type and code in the status from the kernel; above them are retry delay, more, and
+/// do not retry.
 const CODE: u16 = 0x7ff;
 /// First errno that stands for a status.
 const FIRST_ERRNO: i32 = 0x800;
@@ -70,8 +70,8 @@ impl NvmeStatus {
     /// out ends with an errno, one that failed with its status.
     ///
     /// # Errors
-    /// The errno, or a status as [`NvmeStatus::errno`] gives it; `EAGAIN` for what the drive wants to
-    /// be asked again.
+    /// The errno, or a status as [`NvmeStatus::errno`] gives it; `EAGAIN` if the drive wants a
+    /// retry.
     pub(crate) fn check(result: i32) -> Result<(), Errno> {
         match u16::try_from(result) {
             Ok(0) => Ok(()),

@@ -2,7 +2,7 @@
 //!
 //! Reads and writes carry plain addresses. Registered buffers would save pinning, but the kernel
 //! refuses them for P2P pages (`io_uring/rsrc.c`, long-term pins; Linux 7.2). Files are registered
-//! where the kernel can.
+//! if the kernel can.
 //!
 //! Soundness rests on three facts: the ring owns every file and region, an operation is checked
 //! against its region before it is queued, and a ring that is dropped while the kernel still works on
@@ -36,22 +36,23 @@ pub use error::UringError;
 use workers::{POLLED, RingFile, WATCHED};
 
 /// Files that a ring can hold: a source and 16 targets (`TARGETS_MAX` of the plan), each of them two
-/// where it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
+/// if it is a passthrough node, are 34. Unused places cost the kernel a pointer each.
 const FILES: u32 = 64;
 
-/// Time that a dropped ring waits for the kernel before it leaks what the kernel still holds.
+/// Time that a dropped ring waits for the kernel before it leaks files and memory that the kernel
+/// still holds.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// The io_uring of the running kernel. Not `Send`: the kernel ties it to the thread that made it.
 pub struct Uring {
     queues: Queues,
-    /// `None` for what was given back.
+    /// `None` for files given back.
     files: Vec<Option<RingFile>>,
     files_registered: bool,
     regions: Vec<Region>,
     in_flight: InFlight,
     waiting: Waiting,
-    /// Descriptor of a stage by which the kernel is asked to end a wait.
+    /// Descriptor of a stage that ends a wait in the kernel.
     watching: Option<RawFd>,
     /// Operations that are to be handed over by the next submission.
     ready: VecDeque<HeldOperation>,
@@ -72,10 +73,10 @@ impl fmt::Debug for Uring {
 }
 
 impl Uring {
-    /// Sets up a ring with room for `entries` operations at a time, fewer where the kernel clamps.
+    /// Sets up a ring with room for `entries` operations at a time, fewer if the kernel clamps.
     ///
     /// # Errors
-    /// [`UringError`], by what the system answered.
+    /// [`UringError`], by the system's answer.
     pub fn new(entries: u32) -> Result<Self, UringError> {
         Self::of_width(entries, Width::Narrow)
     }
@@ -83,7 +84,7 @@ impl Uring {
     /// Sets up a ring that takes passthrough nodes, too; its entries are twice as long.
     ///
     /// # Errors
-    /// [`UringError`], by what the system answered: such entries came with Linux 5.19.
+    /// [`UringError`], by the system's answer: such entries came with Linux 5.19.
     pub fn for_passthrough(entries: u32) -> Result<Self, UringError> {
         Self::of_width(entries, Width::Wide)
     }
@@ -225,7 +226,7 @@ impl Uring {
         for_file!(Fd(descriptor))
     }
 
-    /// Queues an operation that was checked under its number; false where there is no room.
+    /// Queues an operation that was checked under its number; false if there is no room.
     fn hand_over(&mut self, number: u64, operation: &Operation) -> bool {
         if let Some(task) = self.task(operation) {
             return self.hand_to_worker(number, operation.file, task);
@@ -250,7 +251,7 @@ impl Uring {
         pushed
     }
 
-    /// Hands over what became ready, as far as there is room.
+    /// Hands over operations that became ready, as far as there is room.
     fn hand_over_ready(&mut self) {
         while let Some(held) = self.ready.front().copied() {
             if !self.hand_over(held.number, &held.operation) {
@@ -260,7 +261,7 @@ impl Uring {
         }
     }
 
-    /// Takes a result of the kernel; `None` where the operation goes on, or is none of ours.
+    /// Takes a result of the kernel; `None` if the operation goes on, or is none of ours.
     fn settle(&mut self, number: u64, result: i32) -> Option<Completion> {
         let entry = *self.in_flight.get_mut(number)?;
         let result = match entry.command {
@@ -285,7 +286,7 @@ impl Uring {
         self.in_flight.count() - self.waiting.operations() - elsewhere
     }
 
-    /// Waits for one completion without handing over what is queued.
+    /// Waits for one completion without handing over queued requests.
     fn wait_only(&self, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec::from(timeout);
         let arguments = SubmitArgs::new().timespec(&timeout);
@@ -404,7 +405,7 @@ impl Ring for Uring {
 }
 
 impl Drop for Uring {
-    /// Waits a second at most for what the kernel has; what is queued only is not handed over. If the
+    /// Waits a second at most for requests in the kernel; queued ones are not handed over. If the
     /// kernel still holds memory then, files and regions are leaked.
     fn drop(&mut self) {
         let end = Instant::now() + DROP_WAIT;

@@ -16,7 +16,7 @@ use super::apart::{Child, close_all_but, decode, encode};
 /// Task of a [`Worker`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Task {
-    /// The data of the file and what is needed to read it again are made durable.
+    /// The data of the file, and the metadata needed to read it again, are made durable.
     Flush,
     /// A range reads as zeroes; as `fallocate` with this mode.
     Zero { mode: u32, offset: u64, length: u64 },
@@ -49,7 +49,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts a child for a file. It opens the file once more, so that a child that is left behind holds
+    /// Starts a child for a file. It opens the file once more, so a child that is left behind holds
     /// no exclusive claim.
     pub(super) fn start(file: BorrowedFd<'_>) -> io::Result<Self> {
         let name = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
@@ -82,7 +82,7 @@ impl Worker {
     /// Hands a task over; it is answered by its number.
     ///
     /// # Errors
-    /// `EAGAIN` where the child has too much to do; any other answer where it is gone.
+    /// `EAGAIN` if the child has too much to do; any other answer if it is gone.
     pub(super) fn ask(&mut self, number: u64, task: Task) -> Result<(), Errno> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         send(&self.child.socket, &task.to_bytes(number), flags)?;
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Ends the child, or leaves it behind where it is not done.
+    /// Ends the child, or leaves it behind if it is not done.
     pub(super) fn end(self) {
         if self.open.is_empty() {
             self.child.end();

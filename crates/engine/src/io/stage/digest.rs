@@ -1,6 +1,6 @@
 //! The stage `digest`: a digest of each chunk, which leaves the chunk as it is.
 //!
-//! Chunks end in any order. What becomes of their digests is decided by whoever takes them: see
+//! Chunks end in any order. The caller takes their digests and decides how to keep them: see
 //! [`manifest`](crate::transfer::stages::manifest).
 
 use std::collections::VecDeque;

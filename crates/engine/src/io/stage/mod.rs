@@ -1,4 +1,4 @@
-//! Work on the data where it rests: what happens to a chunk in its slot between its read and its writes.
+//! Work on the data where it rests: on a chunk in its slot, between its read and its writes.
 //!
 //! A [`Stage`] is asked to start on a chunk and is polled for its end; a [`Staged`](crate::io::ring::Staged)
 //! ring drives it like a device, with a deadline for each chunk. A stage keeps the length of a chunk. The
@@ -60,8 +60,8 @@ pub trait Stage {
         None
     }
 
-    /// Ends what is under way, or gives it up after a bounded time. Returns whether nothing works on the
-    /// memory any more but what holds it, and its registrations, by itself.
+    /// Ends work under way, or gives it up after a bounded time. Returns true if nothing works on
+    /// the memory any more, or only work that itself holds the memory and its registrations.
     fn cancel(&mut self) -> bool {
         true
     }

@@ -100,7 +100,7 @@ impl StageName {
         }
     }
 
-    /// Reason why it cannot work in a memory; `None` where it can.
+    /// Reason why it cannot work in a memory; `None` if it can.
     pub(crate) fn not_reached(&self, memory: &MemoryFacts, in_gpu: bool) -> Option<String> {
         let reason = || {
             format!("stage {self} does not reach {}: it works on {}", memory.name, self.wanted())

@@ -1,14 +1,14 @@
 //! One namespace under several names: a drive that two controllers serve shows as `nvme0n1` and
-//! `nvme3n1` where the kernel does not join the paths (`nvme_core.multipath=N`).
+//! `nvme3n1` if the kernel does not join the paths (`nvme_core.multipath=N`).
 //!
 //! Namespaces are compared by `wwid` (`drivers/nvme/host/sysfs.c`): an UUID, NGUID or EUI-64 that the
-//! drive gives, which are unique in the world and which the kernel drops where two subsystems claim
+//! drive gives, which are unique in the world and which the kernel drops if two subsystems claim
 //! one (`nvme_global_check_duplicate_ids`), or else a name that the kernel composes of vendor, serial,
 //! model and namespace number. Two drives may have one serial, virtual ones above all, so a composed
 //! name counts only with the same NQN of the subsystem: of two controllers with one NQN the kernel
-//! takes the second only where the drive says that it has several (`nvme_validate_cntlid`,
-//! `drivers/nvme/host/core.c`). An empty name, or one of zeros, tells nothing. What is not NVMe has
-//! no siblings here.
+//! takes the second only if the drive says that it has several (`nvme_validate_cntlid`,
+//! `drivers/nvme/host/core.c`). An empty name, or one of zeros, tells nothing. Devices other than
+//! NVMe have no siblings here.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -94,7 +94,7 @@ impl System {
         Some(start..start.saturating_add(sectors("size")?))
     }
 
-    /// Returns the machine-wide identity of a disk's namespace; `None` where nothing tells.
+    /// Returns the machine-wide identity of a disk's namespace; `None` if nothing tells.
     fn identity(&self, disk: &str) -> Option<(String, Option<String>)> {
         let at = |name: &str| self.line(&format!("sys/class/block/{disk}/{name}"));
         // One path of a disk whose paths the kernel has joined: nobody can open it.

@@ -151,7 +151,7 @@ impl NoteLog {
         }
     }
 
-    /// Times what was pushed; returns the time.
+    /// Times the pushed requests; returns the time.
     pub(super) fn submits(&mut self) -> Nanos {
         let now = self.clock.now();
         for note in &mut self.notes.all[self.fresh..] {
@@ -200,7 +200,7 @@ impl Drop for NoteLog {
 }
 
 impl Notes {
-    /// Puts together what belongs together.
+    /// Pairs the notes into phases, waits and requests.
     pub(super) fn read(self) -> Trace {
         let ends = self.phases.iter().skip(1).map(|&(_, at, _)| at).chain([self.end]);
         let phases = self.phases.iter().zip(ends);
@@ -226,7 +226,7 @@ impl Notes {
         }
     }
 
-    /// The phase in which a note was made.
+    /// The phase of a note.
     pub(super) fn phase_of(&self, note: usize) -> PhaseKind {
         let after = self.phases.partition_point(|&(.., first)| first <= note);
         after.checked_sub(1).map_or(PhaseKind::Prepare, |at| self.phases[at].0)

@@ -1,12 +1,11 @@
-//! Writes down what a ring was asked for and when it answered, without slowing it.
+//! Notes the requests of a ring and the times of its answers, without slowing it.
 //!
-//! A [`Tracer`] is passed in; each ring that works for it keeps a `NoteLog` of its own in memory taken
-//! beforehand, so that a request costs two notes of 48 bytes, no allocation, no lock and no system call.
-//! A log that is full counts what it leaves out. What belongs together is found out afterwards, by
-//! [`Tracer::finish`]. Without a tracer, `Traced` is a branch that is never taken.
+//! A [`Tracer`] is passed in; each ring that works for it keeps a `NoteLog` of its own in memory
+//! taken beforehand: a request costs two notes of 48 bytes, no allocation, no lock and no system
+//! call. A full log counts the notes that it leaves out. [`Tracer::finish`] pairs the notes
+//! afterwards. Without a tracer, `Traced` is a branch that is never taken.
 //!
-//! What a reader must know: a request is timed from the moment at which it is handed to the kernel to the
-//! moment at which the engine sees its end.
+//! A request is timed from its hand-over to the kernel until the engine sees its end.
 
 mod log;
 mod requests;
@@ -22,7 +21,7 @@ use crate::io::clock::Clock;
 pub(crate) use log::NoteLog;
 pub(crate) use traced::Traced;
 
-/// Notes for which a tracer has room unless its maker says otherwise: 48 MiB, which is enough for
+/// Notes that a tracer has room for, unless its maker says otherwise: 48 MiB, which is enough for
 /// about 200 000 blocks that are read and written.
 pub const ROOM: usize = 1 << 20;
 
@@ -63,8 +62,7 @@ impl Tracer {
         NoteLog::new(name, Box::new(Arc::clone(&self.0.clock)), room, Some(Arc::clone(&self.0)))
     }
 
-    /// Returns the traces, in the order in which they began. Logs of rings that still work are not
-    /// in it.
+    /// Returns the traces, in the order of their beginnings, without logs of rings that still work.
     pub fn finish(&self) -> Vec<Trace> {
         let mut books = self.0.books.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ended = std::mem::take(&mut books.ended);

@@ -38,8 +38,8 @@ impl RequestTally {
         *bytes = bytes.saturating_add(u64::from(operation.length));
     }
 
-    /// Splits payload by route. Device memory: what can have gone by it; host memory: what did at
-    /// one end at least. Both together may exceed the payload.
+    /// Splits payload by route. Device memory: bytes that can have gone by it; host memory: bytes
+    /// that did at one end at least. Both together may exceed the payload.
     pub(super) fn by_route(&self, payload: Bytes) -> BytesByRoute {
         let used = [self.read, self.write].into_iter().filter(|one| one.device + one.host > 0);
         let (device, host) = used.fold((u64::MAX, 0), |(device, host), one| {

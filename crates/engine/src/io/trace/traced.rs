@@ -1,4 +1,4 @@
-//! A ring whose requests are written down, if anybody asked for that.
+//! A ring that notes its requests if a trace was asked for.
 
 use std::{fmt, io};
 
@@ -9,7 +9,7 @@ use super::NoteLog;
 use super::tally::RequestTally;
 use crate::io::ring::{Around, Completion, FileId, Operation, PushError, RegionId, Ring};
 
-/// A ring, and the log of what it does.
+/// A ring, and the log of its requests.
 pub(crate) struct Traced<R> {
     ring: R,
     log: Option<NoteLog>,
@@ -22,12 +22,13 @@ impl<R> Traced<R> {
         Self { ring, log, tally: RequestTally::default() }
     }
 
-    /// Counts what is asked for from here on; `device` is the region in device memory, if there is one.
+    /// Counts requested bytes from here on; `device` is the region in device memory, if there is
+    /// one.
     pub(crate) fn begin_count(&mut self, device: Option<RegionId>) {
         self.tally.begin(device);
     }
 
-    /// By which memory this much payload went, as the requests since the begin of the count named it.
+    /// Splits this much payload by memory, as named by the requests since the count began.
     pub(crate) fn counted(&self, payload: Bytes) -> BytesByRoute {
         self.tally.by_route(payload)
     }
@@ -53,14 +54,14 @@ impl<R> Traced<R> {
         }
     }
 
-    /// Says in which slots of which region payload is going to rest; the stride is in bytes.
+    /// Notes the region and the slots for payload; the stride is in bytes.
     pub(crate) fn slots(&mut self, region: RegionId, stride: u64, count: u32) {
         if let Some(log) = &mut self.log {
             log.slots(region, stride, count);
         }
     }
 
-    /// Says what comes next.
+    /// Notes the next phase.
     pub(crate) fn phase(&mut self, kind: PhaseKind) {
         if let Some(log) = &mut self.log {
             log.phase(kind);

@@ -71,7 +71,7 @@ struct Differ {
 }
 
 impl Differ {
-    /// Compares block by block; what one of them lacks differs.
+    /// Compares block by block; bytes that one of them lacks differ.
     fn between(one: &[u8], other: &[u8], block: usize) -> Self {
         let mut differ = Self::default();
         let all = one.len().max(other.len());
@@ -123,7 +123,7 @@ impl ReadyGpuFlow {
         Ok(Slots::new(planned, seed))
     }
 
-    /// Compares what is in the memory with the file, which is read by host memory.
+    /// Compares the memory with the file, which is read by host memory.
     pub(super) fn compare(
         &mut self,
         planned: &PlannedFlow,
@@ -183,7 +183,7 @@ impl ReadyGpuFlow {
         Ok(Differ::between(memory.unwrap_or_default(), file.unwrap_or_default(), block))
     }
 
-    /// Reads back what slots wrote to the file.
+    /// Reads back the slots' writes to the file.
     pub(super) fn read_back(
         &mut self,
         planned: &PlannedFlow,

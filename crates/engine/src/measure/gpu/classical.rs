@@ -1,11 +1,11 @@
 //! The way that papers compare with, as Donard's program had it (`filemap.c` and `nvme2gpu_write.c` of
 //! libdonard, 2014): into a GPU out of a map of the source, and out of a GPU into a buffer that is taken anew
-//! for each block and then written by the page cache. Nothing is pinned, so that the driver moves every byte by
-//! the CPU, and every page comes in by a fault.
+//! for each block and then written by the page cache. Nothing is pinned, so the driver moves every
+//! byte by the CPU, and every page comes in by a fault.
 //!
-//! What differs: one flush at the end, as after any other route here, where Donard's program flushed every file
-//! of 32 MiB. The one thing to know: calls of the driver and of the kernel return when they are done, so that a
-//! thread makes them, and whoever waits for it has a deadline.
+//! One difference: there is one flush at the end, as after any other route here; Donard's program
+//! flushed every file of 32 MiB. Calls of the driver and of the kernel return when they are done,
+//! so a thread makes them, and its caller waits with a deadline.
 
 use std::fs::File;
 use std::ops::Range;
@@ -174,7 +174,7 @@ impl SerialSteps for Steps<'_> {
     }
 }
 
-/// Moves the blocks one after the other, and flushes what was written.
+/// Moves the blocks one after the other, and flushes the target.
 pub(super) fn carry(
     planned: &PlannedFlow,
     ready: &mut ReadyGpuFlow,

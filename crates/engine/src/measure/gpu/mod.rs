@@ -2,12 +2,14 @@
 //!
 //! Five ways, each named in the record: cuFile direct by P2PDMA, cuFile direct by nvidia-fs (both `p2p`), cuFile
 //! in compatibility mode (`host-cufile`), our own pieces through pinned host memory (`host`, `host-serial`, and
-//! `host-page-cache` into a GPU), and what pins nothing (`host-mapped` into a GPU, `host-page-cache` out of it:
-//! [`classical`]). `p2p` tries the first and then the second with cuFile's fallback switched off, and is not
-//! possible where both refuse, or where cuFile has no counters that would show the way; what it counts afterwards as
-//! moved through host memory, or does not count, makes the run an error.
+//! `host-page-cache` into a GPU), and ways that pin nothing (`host-mapped` into a GPU,
+//! `host-page-cache` out of it: [`classical`]). `p2p` tries the first and then the second with
+//! cuFile's fallback switched off. It is not possible if both refuse, or if cuFile has no counters
+//! that would show the way. Bytes that cuFile counts afterwards as moved through host memory, or
+//! does not count, make the run an error.
 //!
-//! GpuContent goes into the GPU and out of it for the check by the copy engine, never by the route that is measured.
+//! For the check, the copy engine moves content into the GPU and out of it, never the route that is
+//! measured.
 
 mod check;
 mod classical;

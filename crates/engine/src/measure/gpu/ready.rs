@@ -45,7 +45,7 @@ pub(super) struct ReadyGpuFlow {
     /// Block size of the file.
     pub(super) block: u64,
     pub(super) place: RegionLocation,
-    /// The thread that moves bytes in place of the ring.
+    /// The thread that moves bytes instead of the ring.
     pub(super) hands: Option<Hands>,
     pub(super) stride: u64,
     /// True if payload goes by peer-to-peer requests.
@@ -146,10 +146,11 @@ impl ReadyGpuFlow {
         }
     }
 
-    /// Judges by which way cuFile says that its requests went.
+    /// Judges the route by cuFile's own counts of its requests.
     ///
     /// # Errors
-    /// When it was direct that was asked for, and some went through host memory, or nothing shows the way.
+    /// When a direct route was asked for, and some went through host memory, or nothing shows the
+    /// way.
     pub(super) fn judge(&mut self, planned: &PlannedFlow) -> Result<()> {
         if self.is_direct {
             let memory = planned.memory.name.clone();
@@ -162,7 +163,7 @@ impl ReadyGpuFlow {
         Ok(())
     }
 
-    /// A failure with what GPU or cuFile said of it.
+    /// A failure with the words of GPU or cuFile about it.
     pub(super) fn explained(
         &mut self,
         error: MeasureError,
@@ -180,14 +181,15 @@ impl ReadyGpuFlow {
         }
     }
 
-    /// Makes what was written durable: cuFile leaves that to its users.
+    /// Makes the writes durable: cuFile leaves that to its users.
     pub(super) fn flush(&mut self, tools: &FlowTools<'_>) -> Result<()> {
         Ok(flush_file(&mut self.ring, self.file, self.host, tools.deadline, tools.clock)?)
     }
 }
 
 impl CommonParts<'_> {
-    /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; what refused is in the evidence.
+    /// cuFile by P2PDMA, else by nvidia-fs, with its fallback switched off; refusals are in the
+    /// evidence.
     fn direct(&self, evidence: &mut Vec<RouteEvidence>) -> Result<OpenRoute<'_>> {
         let mut reasons = Vec::new();
         for mode in [Mode::P2pdma, Mode::NvidiaFs] {
@@ -244,8 +246,8 @@ impl CommonParts<'_> {
         Ok(OpenRoute { lane, slots, file, place: left[0].0, hands: None })
     }
 
-    /// Returns the places that payload may take in the memory, with their sizes. Where there is
-    /// room, every byte read has a place of its own, so that all of it can be compared.
+    /// Returns the places that payload may take in the memory, with their sizes. With enough room
+    /// every byte read has a place of its own, so all of it can be compared.
     fn places(&self) -> Result<Vec<(RegionLocation, Bytes)>> {
         let slots = self.stride.saturating_mul(u64::from(self.planned.slots));
         let by_slot = (RegionLocation::Slot(self.stride), Bytes(slots));

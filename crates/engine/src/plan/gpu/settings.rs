@@ -1,4 +1,5 @@
-//! Settings of cuFile on which its P2PDMA mode depends where an end is not a single drive of this machine.
+//! Settings of cuFile that its P2PDMA mode needs for an end that is not a single drive of this
+//! machine.
 //!
 //! NVIDIA's "GDS Support for NVMe Drives Using Linux PCI P2PDMA" excludes RAID and NVMe-oF. The keys are in the
 //! published libraries: `strings libcufile.so.0 | grep use_pci_p2pdma`, 1.16 and 1.19. No machine was there to try
@@ -15,7 +16,7 @@ pub(super) fn is_rdma(end: &Endpoint) -> bool {
     matches!(layer(end), Some(Layer::Nvme { network: Some(far) }) if far.transport == "rdma")
 }
 
-/// The setting that lets cuFile take an end by P2PDMA; `None` where it needs none.
+/// The setting that lets cuFile take an end by P2PDMA; `None` if it needs none.
 pub(super) fn needed(end: &Endpoint) -> Option<String> {
     let layer = layer(end)?;
     let (key, since) = key(layer)?;

@@ -28,8 +28,8 @@ const NVIDIA_FS_GPUS: &str =
 const IO_URING: (u32, u32) = (5, 11);
 const CUDA: &str = "libcuda.so.1";
 const CUFILE: &str = "libcufile.so.0";
-/// Grace-class processors share memory with their GPU. cuFile's keys for P2PDMA switch this way on there, and
-/// multipath heads are in nobody's way (design text of NVIDIA's gds-diag).
+/// Grace-class processors share memory with their GPU. cuFile's keys for P2PDMA switch this way on
+/// there, and multipath heads do not matter (design text of NVIDIA's gds-diag).
 const C2C: &str = "its memory is reached by C2C, NVLink from the processor, where cuFile has that switched on: multipath \
     and the kernel's rules for peers do not matter then; `--probe` shows the flag from cuFile 1.16 on (not tried)";
 
@@ -203,7 +203,7 @@ impl GpuScene<'_> {
         candidate
     }
 
-    /// Refuses a way of cuFile that is open otherwise, where cuFile finds no drive.
+    /// Refuses an otherwise open way of cuFile if cuFile finds no drive.
     fn refuse_without_udev(&self, candidate: &mut Candidate) {
         if candidate.refusals.is_empty() {
             candidate.refusals.extend(udev_refusal(self.fabric));
@@ -330,7 +330,7 @@ impl GpuScene<'_> {
         worst
     }
 
-    /// Gives advice where the kernel refuses the route.
+    /// Gives advice if the kernel refuses the route.
     fn around(&self, reach: &Reach) -> String {
         const SWITCH: &str = "put both below one switch";
         let redirecting = reach.facts.iter().filter_map(|fact| match fact {

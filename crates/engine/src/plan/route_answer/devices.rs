@@ -58,7 +58,7 @@ fn direction_answer(fabric: &Fabric, direction: &Direction) -> RouteAnswer {
     RouteAnswer::new(verdict.state.into(), reason)
 }
 
-/// The kernel's decision on memory of `provider`, with the commands that show what it lacks.
+/// The kernel's decision on memory of `provider`, with the commands that show its missing facts.
 pub(super) fn open_facts(
     fabric: &Fabric,
     provider: FunctionId,

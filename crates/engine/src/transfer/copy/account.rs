@@ -1,4 +1,4 @@
-//! The account of a copy under way: what its record will say.
+//! The account of a copy under way, for its record.
 
 use std::mem;
 
@@ -10,7 +10,7 @@ use super::{CopyError, Tools};
 use crate::io::ranges::RangeSet;
 use crate::transfer::relay::Moved;
 
-/// What was moved to a target, by what memory, on what evidence.
+/// Bytes moved to a target, the memory they went through, and evidence of the route.
 pub(super) struct Account {
     pub(super) evidence: Vec<RouteEvidence>,
     pub(super) witnesses: Witnesses,
@@ -88,7 +88,7 @@ pub(super) struct Payload {
     pub(super) tail: Bytes,
     /// Bytes that an earlier run moved.
     pub(super) before: Bytes,
-    /// What this run moved before.
+    /// Bytes that this run moved before, by a memory that went away.
     pub(super) by_lost_memory: MovedByLostMemory,
 }
 
@@ -129,7 +129,7 @@ impl MovedByLostMemory {
         self.keep(self.ranges.total());
     }
 
-    /// Takes out what is moved again, in whole blocks.
+    /// Subtracts whole blocks that were moved again.
     fn less(&self, moved: &Moved, Bytes(tail): Bytes, length: u64) -> Self {
         let mut less = self.clone();
         moved.written.iter().for_each(|range| less.ranges.subtract(range));

@@ -30,7 +30,7 @@ use crate::transfer::stages::{SlotMemory, StageRow};
 /// Host memory next to the route, for proof, tail and a sample; and for comparing everything at full
 /// speed.
 const CHECK_ROOM: Bytes = Bytes::mib(1);
-/// Zeroes that one write takes where a target cannot make them itself.
+/// Zeroes that one write takes if a target cannot make them itself.
 const ZEROES: Bytes = Bytes::mib(1);
 const CHECK_ROOM_FULL: Bytes = Bytes::mib(16);
 
@@ -56,14 +56,14 @@ pub(super) struct Attempt<'a> {
 #[derive(Debug)]
 pub(super) struct AttachedMemory {
     pub(super) ring: Traced<Staged<AnyRing>>,
-    /// The GPU side of the copy, next to the ring. Present where the memory is a GPU's.
+    /// The GPU side of the copy, next to the ring. Present if the memory is a GPU's.
     pub(super) gpu: Option<GpuSide>,
     pub(super) transfer: Transfer,
-    /// Source and target as they are compared: another way than that of payload where there is one.
+    /// Source and target as they are compared: another way than that of payload if there is one.
     pub(super) compared: [FileId; 2],
     /// Host memory for checks.
     pub(super) host: RegionId,
-    /// Host memory full of zeroes, where holes are to be made at the target.
+    /// Host memory full of zeroes, if holes are to be made at the target.
     pub(super) zeroes: Option<RegionId>,
     pub(super) shape: Shape,
     pub(super) memory: MemoryFacts,
@@ -141,7 +141,8 @@ impl Attempt<'_> {
         Ok((region, shape.unwrap_or_else(|| self.shape.clone())))
     }
 
-    /// Sets the stages up for the memory of the slots; a memory where one cannot work does not serve.
+    /// Sets the stages up for the memory of the slots; a memory that one of them cannot work in
+    /// does not serve.
     pub(super) fn open_stages(
         &self,
         region: Option<&Region>,
@@ -196,7 +197,7 @@ impl Attempt<'_> {
         tools.options.trace.as_ref().map(|tracer| tracer.log(name()))
     }
 
-    /// Both ends and the slots are attached; what is left is host memory, and the transfer itself.
+    /// Sets up host memory and the transfer, once both ends and the slots are attached.
     pub(super) fn ready(
         &self,
         mut session: Session<'_>,
@@ -329,7 +330,7 @@ impl Attempt<'_> {
             && data.chain([last]).any(|range| !range.is_empty() && side.meets_hole(file, range))
     }
 
-    /// The first block of data of either end; where an end does not tell its holes, the first block.
+    /// The first block of data of either end; if an end does not tell its holes, the first block.
     fn blocks_of_data(&self, transfer: &Transfer) -> Vec<(Role, u64)> {
         let first = |role, file: &File, origin: u64, block: u64| {
             let within = origin..origin + transfer.length;

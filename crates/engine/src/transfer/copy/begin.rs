@@ -1,7 +1,7 @@
-//! The beginning of a copy: its target, its journal, and what of it is done already.
+//! The beginning of a copy: its target, its journal, and the part that is done already.
 //!
-//! A copy that resumes goes on only when everything that decides its content is as it was; what is
-//! not is named. The journal's place is tried before the first byte moves.
+//! A copy that resumes goes on only when everything that decides its content is unchanged; any
+//! change is named. The journal's place is tried before the first byte moves.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ use crate::io::journal::{
 };
 use crate::io::ranges::RangeSet;
 
-/// Journals of other devices that are looked into to tell what happened to one.
+/// Most journals of other devices that are searched for a device.
 const JOURNALS_LOOKED_AT: usize = 256;
 
 /// Input of the start of a copy.
@@ -66,7 +66,7 @@ pub(super) enum BeginOutcome<'a> {
         /// Expected path of the journal.
         journal: PathBuf,
     },
-    /// No journal can be kept, so that there is none to go on by; nothing was changed.
+    /// No journal can be kept, so there is none to go on by; nothing was changed.
     NotResumable { reason: JournalError },
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Begun<'a> {
     pub(super) source: Identity,
     pub(super) done: RangeSet,
     pub(super) holes: Holes,
-    /// True when a journal says what is done.
+    /// True when a journal told the part that is done.
     pub(super) is_resumed: bool,
     /// Identity of the manifest in the journal that was found.
     pub(super) manifest: Option<String>,
@@ -206,8 +206,8 @@ impl<'m> Beginning<'_, 'm> {
         self.with_journal(target, store, source, overwrites)
     }
 
-    /// The journal that is there; one that stands in the way of a new copy is refused. That of another
-    /// target is all that tells of what lies there, so no force replaces it.
+    /// The journal that is there; one that stands in the way of a new copy is refused. The journal
+    /// of another target is the only account of its content, so no force replaces it.
     fn found(
         &self,
         store: &Store<'_>,
@@ -369,7 +369,7 @@ impl<'m> Beginning<'_, 'm> {
         })))
     }
 
-    /// Answers a request to resume where no journal can be kept.
+    /// Answers a request to resume if no journal can be kept.
     fn not_resumable(&self, reason: JournalError) -> Result<BeginOutcome<'m>, CopyError> {
         match self.options.journal {
             Some(_) => Err(reason.into()),

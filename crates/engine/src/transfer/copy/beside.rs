@@ -49,7 +49,7 @@ pub(super) struct Beside<'m> {
 enum Fate {
     /// A new file of these permissions.
     New { mode: u32 },
-    /// In place of a file of these permissions and owners, as it was when it was looked at.
+    /// Replaces a file of these permissions and owners, unchanged since it was looked at.
     Replaces { mode: u32, owner: (u32, u32), seen: Seen },
 }
 
@@ -213,7 +213,7 @@ impl<'m> Beside<'m> {
         }
     }
 
-    /// True when the open file is what is under its name, before it is finished or after.
+    /// True when its name still leads to the open file, before it is finished or after.
     pub(super) fn is_there(&self, file: &File) -> bool {
         self.check(if self.is_named { &self.name } else { &self.made }, file).is_ok()
     }
@@ -252,8 +252,7 @@ fn mode_of_new(source: &Metadata) -> u32 {
     source.permissions().mode() & 0o777 & !umask()
 }
 
-/// The umask, read without a change of it, which other threads would see; all but the owner's rights
-/// where it cannot be read.
+/// The umask, read without changing it, which other threads would see; 077 if it cannot be read.
 fn umask() -> u32 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -266,7 +265,7 @@ pub(super) fn first_name(target: &Path, seed: u64) -> OsString {
 }
 
 /// True when the unfinished file `made` has the name of `target`, too. The copy was then ended
-/// between the two steps that give a name where a file system has no single one.
+/// between the two steps that give a name if a file system has no single one.
 pub(super) fn has_both_names(target: &Path, made: &OsStr) -> bool {
     let inode = |path: &Path| fs::symlink_metadata(path).map(|facts| (facts.dev(), facts.ino()));
     matches!((inode(target), inode(&target.with_file_name(made))), (Ok(one), Ok(other)) if one == other)

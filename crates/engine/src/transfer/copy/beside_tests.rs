@@ -184,7 +184,7 @@ fn a_file_with_both_names_is_finished() {
     assert_eq!(names(folder.path()), ["target"]);
 }
 
-/// Runs a copy during which the unfinished file is replaced by what `put` makes; returns the folder.
+/// Runs a copy while `put` replaces its unfinished file; returns the folder.
 fn swapped(put: impl Fn(&Path)) -> (tempfile::TempDir, PathBuf, Result<(), CopyError>) {
     let folder = folder();
     let source = source(folder.path(), 4 << 20);

@@ -1,4 +1,4 @@
-//! Moves the payload of a copy, and decides what becomes of it when something ends the copy early.
+//! Moves the payload of a copy, and keeps or gives it up when something ends the copy early.
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ use crate::transfer::relay::{Moved, RelayError, Relayed, Transfer, merge_in_host
 use crate::transfer::verify::VerifyError;
 
 impl CopyJob<'_> {
-    /// Judges the route by what was seen of it, and compares target and source.
+    /// Judges the route by the evidence, and compares target and source.
     pub(super) fn check(
         &mut self,
         ready: &mut AttachedMemory,
@@ -53,7 +53,7 @@ impl CopyJob<'_> {
         Ok(verification)
     }
 
-    /// Judges by which way cuFile says that payload went: direct was what its memory was taken for.
+    /// Judges the route by cuFile's counts: its memory was taken for a direct one.
     fn judge_gpu(&mut self, ready: &AttachedMemory, route: Route) -> Result<(), CopyError> {
         let Some(gpu) = &ready.gpu else { return Ok(()) };
         self.account.evidence.extend(gpu.evidence(route));
@@ -91,7 +91,7 @@ impl CopyJob<'_> {
         ));
     }
 
-    /// Payload as it moved in this run, with what the source's drive was asked for.
+    /// Payload as it moved in this run, with the reads from the source's drive.
     fn moved_bytes(&self, payload: &Payload) -> MovedBytes {
         let Payload { moved, tail, .. } = payload;
         let mut ranges = moved.written.clone();
@@ -152,7 +152,7 @@ impl CopyJob<'_> {
         self.name_the_stage(source, ready)
     }
 
-    /// Says which stage failed, where that is why the copy ended.
+    /// Names the failed stage if one ended the copy.
     fn name_the_stage(&self, source: RelayError, ready: &AttachedMemory) -> CopyError {
         let number = match &source {
             RelayError::Stopped { source: RequestError::Stage { number, .. }, .. } => *number,
@@ -187,7 +187,7 @@ impl CopyJob<'_> {
         Ok(Bytes(bytes))
     }
 
-    /// Says which drive does not answer, where that is why the copy ended.
+    /// Names the drive that does not answer if one ended the copy.
     pub(super) fn name_the_stuck(&self, error: CopyError, route: Route) -> CopyError {
         let stuck = match &error {
             CopyError::Move {
@@ -206,7 +206,7 @@ impl CopyJob<'_> {
         CopyError::Stuck { drive: drive_of(end), route, source: stuck }
     }
 
-    /// Keeps what is done of a copy that did not come to its end, where that is worth anything.
+    /// Keeps the part done of a copy that did not come to its end, if another run can use it.
     pub(super) fn conclude(&mut self, error: CopyError) -> CopyError {
         let error = name_the_gone(self, error);
         if matches!(error, CopyError::Differs { .. })
@@ -246,7 +246,8 @@ pub(super) struct Carried {
     pub(super) flush_failed: Vec<bool>,
 }
 
-/// Moves what the targets of these jobs lack out of the same slots, and keeps an account of each.
+/// Moves the pieces that the targets of these jobs lack out of the same slots, and keeps an account
+/// of each.
 ///
 /// # Errors
 /// When nothing was moved.
@@ -310,7 +311,7 @@ pub(super) fn relay_jobs(
     Ok(Carried { relayed, flush_failed })
 }
 
-/// Says that it is a GPU that does not answer, where one has copies under way.
+/// Names the GPU as the device that does not answer, if it has copies under way.
 fn name_the_engine(error: CopyError, memory: &str, copies: usize, route: Route) -> CopyError {
     match error {
         CopyError::Move {

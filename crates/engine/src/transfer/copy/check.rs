@@ -34,7 +34,7 @@ pub(crate) enum NotProved {
 }
 
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
-/// What a failed proof left in the memory is cleared.
+/// A failed proof's bytes in the memory are cleared.
 pub(super) fn prove(
     ready: &mut AttachedMemory,
     seed: u64,
@@ -49,7 +49,7 @@ pub(super) fn prove(
     judge(proved)
 }
 
-/// Prepares a proof; `None` where there is nothing to prove.
+/// Prepares a proof; `None` if there is nothing to prove.
 pub(crate) fn setup(
     transfer: &Transfer,
     host: RegionId,
@@ -136,7 +136,7 @@ fn is_of_an_end(failure: &ProofFailure) -> bool {
     }
 }
 
-/// Makes what was written durable, waiting no longer than the deadline.
+/// Makes the writes durable, waiting no longer than the deadline.
 pub(super) fn flush(ready: &mut AttachedMemory, clock: &dyn Clock) -> Result<(), RequestError> {
     ready.ring.phase(PhaseKind::Flush);
     let transfer = &ready.transfer;
@@ -182,8 +182,8 @@ pub(crate) fn flush_file<R: Ring>(
     }
 }
 
-/// Compares source and target by way of host memory; a sample has as many blocks of what earlier runs
-/// moved as of the rest.
+/// Compares source and target by way of host memory; a sample has as many blocks from earlier runs
+/// as from the rest.
 pub(super) fn verify(
     machine: &dyn Machine,
     ready: &mut AttachedMemory,
@@ -238,7 +238,7 @@ pub(super) fn verify(
     Ok(Verification { mode, bytes: Bytes(verified.bytes), mismatches: verified.mismatches })
 }
 
-/// First and last block, and samples of equal size of what earlier runs moved and of the rest.
+/// First and last block, and samples of equal size from earlier runs and from the rest.
 fn sample_of_both(before: &RangeSet, transfer: &Transfer, seed: u64) -> Vec<Range<u64>> {
     let length = transfer.length;
     let unit = transfer.source_block.max(transfer.target_block).max(claims::PAGE);

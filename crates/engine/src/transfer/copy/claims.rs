@@ -1,9 +1,10 @@
-//! Checks that the target still holds what the journal says is done, before a copy goes on by it.
+//! Checks that the target still holds the ranges that the journal claims, before a copy goes on by
+//! it.
 //!
-//! Nothing tells when a device was written to in between, so samples of what is done are compared with
-//! the source, by host memory: the beginning, where file systems have their marks, both ends of its
-//! ranges, and blocks at random places. What a target carries besides must be explained (`foreign`).
-//! This only reads.
+//! Nothing tells when a device was written to in between, so samples of these ranges are compared
+//! with the source, by host memory: the beginning, which has the marks of file systems, both ends
+//! of the ranges, and blocks at random places. All other content of a target must be explained
+//! (`foreign`). This only reads.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -80,7 +81,7 @@ impl CopyJob<'_> {
         }
     }
 
-    /// The refusals that stand, and where content is that they are about.
+    /// The refusals that stand, and the offset of the content that they are about.
     fn with_place(&self, mut held: Vec<Refusal>, offset: u64) -> Vec<Refusal> {
         if let Some(first) = held.first_mut() {
             let _ = write!(
@@ -122,7 +123,7 @@ pub(super) fn part_of(whole: &ComparisonRequest, piece: &Range<u64>) -> Comparis
     }
 }
 
-/// Picks samples of what is done, in order and without repeats. They are whole units, but for a
+/// Picks samples of the ranges done, in order and without repeats. They are whole units, except a
 /// last one that the copy cuts short.
 fn picks(done: &RangeSet, length: u64, unit: u64, seed: u64) -> Vec<Range<u64>> {
     let whole = whole_units(done, length, unit);
@@ -138,7 +139,7 @@ fn picks(done: &RangeSet, length: u64, unit: u64, seed: u64) -> Vec<Range<u64>> 
     pieces(&chosen, length, unit)
 }
 
-/// `count` units at random places of what is there, or fewer where they coincide.
+/// `count` of these units at random, or fewer if some coincide.
 pub(super) fn random_units(whole: &[Range<u64>], count: u64, seed: u64) -> BTreeSet<u64> {
     let total: u64 = whole.iter().map(|units| units.end - units.start).sum();
     let mut random = Random::new(seed);

@@ -16,7 +16,7 @@ use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Host memory for each end.
 const ROOM: Bytes = Bytes::kib(256);
-/// The same where parts are longer than that.
+/// The same if parts are longer than that.
 const ROOM_LONG: Bytes = Bytes::mib(8);
 /// Bytes of the copy that are compared at least before a difference ends it.
 const PART: u64 = 64 << 20;

@@ -26,7 +26,7 @@ use crate::transfer::stages::{StageError, StageRow};
 pub(super) struct TargetLane<'a> {
     pub(super) job: CopyJob<'a>,
     pub(super) failed: Option<CopyError>,
-    /// The settled terms and the result, once it is complete but for its name.
+    /// The settled terms and the result, once it lacks only its name.
     finished: Option<(Settled, Done)>,
 }
 
@@ -46,7 +46,8 @@ impl<'a> Copying<'a> {
         Self { lanes: jobs.into_iter().map(lane).collect(), stages, tallies, read: Bytes::ZERO }
     }
 
-    /// Gives names to what is complete, and keeps journals of what is not. One outcome for each target.
+    /// Gives complete targets their names, and keeps journals of the others. Returns one outcome
+    /// for each target.
     pub(super) fn run(mut self, tools: &mut Tools<'_>) -> FanOut {
         if let Err(error) = self.copy(tools) {
             self.fail_all(error);
@@ -79,7 +80,7 @@ impl<'a> Copying<'a> {
         FanOut { read: self.read, targets }
     }
 
-    /// Ends the digests where a target is complete; says what each stage did.
+    /// Ends the digests if a target is complete. Returns the record of each stage.
     fn end_stages(&mut self) -> Vec<StageRecord> {
         let is_complete = |lane: &TargetLane<'_>| lane.failed.is_none() && lane.finished.is_some();
         let ended = if self.lanes.iter().any(is_complete) { self.stages.end() } else { None };
@@ -218,7 +219,8 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Moves what the targets lack out of the same slots, then what is left of each. One for each seat.
+    /// Moves the pieces that the targets lack out of the same slots, then the tail of each. Returns
+    /// one payload for each seat.
     fn move_payload(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Vec<Option<Payload>> {
         let seats = agreed.seats.clone();
         let transfers: Vec<Transfer> = seats.iter().map(|seat| seat.transfer).collect();
@@ -267,7 +269,8 @@ impl<'a> Copying<'a> {
         payloads
     }
 
-    /// Clears the memory once, out of the first target that is well; another one where that fails by it.
+    /// Clears the memory once, out of the first target that is well; another one if that fails by
+    /// it.
     pub(super) fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
         loop {
             let seat = self.well_seat(agreed).unwrap_or(0);

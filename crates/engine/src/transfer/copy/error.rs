@@ -37,7 +37,7 @@ pub enum CopyError {
     /// Something stands against the copy; nothing was changed.
     #[error("cannot copy: {}", reasons(.0))]
     Refused(Vec<Refusal>),
-    /// The endpoints are no longer what they were when the copy was planned; nothing was changed.
+    /// The endpoints have changed since the copy was planned; nothing was written.
     #[error("cannot copy as it was planned")]
     Plan(#[from] PlanError),
     /// The content at the target is not that of the source.
@@ -72,7 +72,7 @@ pub enum CopyError {
         /// The journal by which the copy can go on.
         journal: Option<PathBuf>,
     },
-    /// The copy stopped, and its journal says what is at the target: it can go on.
+    /// The copy stopped, and its journal names the ranges at the target: it can go on.
     #[error("copy stopped after {done} of {total}; {} keeps what is done", journal.display())]
     Kept {
         /// Cause.
@@ -92,7 +92,8 @@ pub enum CopyError {
         /// Differences from the journal.
         differences: Vec<JournalDifference>,
     },
-    /// The source was changed while it was copied: what is at the target is no state that it ever had.
+    /// The source was changed while it was copied: the target may match no state that the source
+    /// ever had.
     #[error("content of {} changed while it was copied", path.display())]
     SourceChanged {
         /// The source.
@@ -101,10 +102,10 @@ pub enum CopyError {
     /// There is no journal to work with; nothing was copied.
     #[error("cannot keep account of the copy")]
     Journal(#[from] JournalError),
-    /// A device does not answer. What it was asked for may still happen.
+    /// A device does not answer. Its requests may still be carried out.
     #[error("{drive} does not answer: route {route}")]
     Stuck {
-        /// The drive, or the path where the drive is unknown.
+        /// The drive, or the path if the drive is unknown.
         drive: String,
         /// The route.
         route: Route,
@@ -114,7 +115,7 @@ pub enum CopyError {
     /// A device went away under the copy.
     #[error("{what} is gone: it was unplugged, or its driver unbound")]
     Gone {
-        /// The device and what it was for: `source QEMU NVMe Ctrl a (/dev/nvme0n1)`.
+        /// The device with its role: `source QEMU NVMe Ctrl a (/dev/nvme0n1)`.
         what: String,
         /// The request that showed it.
         source: Box<CopyError>,
@@ -185,7 +186,7 @@ pub enum CopyError {
     CuFileFellBack {
         /// The memory.
         memory: String,
-        /// Path of the source, where it has holes that this library reads through host memory.
+        /// Path of the source, if it has holes that this library reads through host memory.
         sparse: Option<String>,
         /// The way that cuFile took.
         source: FellBack,
@@ -244,8 +245,7 @@ impl CopyError {
         }
     }
 
-    /// Returns advice. The caller says that the copy can go on, where [`CopyError::journal`] is
-    /// there.
+    /// Returns advice. With a [`CopyError::journal`] the caller adds that the copy can go on.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::NotPossible { hint, .. } => hint.clone(),

@@ -1,8 +1,8 @@
 //! The files of a copy: the source, and a target that shows itself only when it is complete.
 //!
-//! A target file is made next to its final name and takes that name after verification, so that
-//! nothing half copied is ever under it. Whatever ends the copy earlier removes it, unless a journal
-//! says what is in it, so that the copy can go on. A target device is opened exclusively, which is the
+//! A target file is made next to its final name and takes that name after verification, so nothing
+//! half copied is ever under it. Whatever ends the copy earlier removes the file, unless a journal
+//! of its content lets the copy go on. A target device is opened exclusively, which is the
 //! kernel's own check that it is unused.
 
 use std::fs::File;
@@ -65,7 +65,7 @@ pub(crate) fn open_in_place(
     Ok(opened)
 }
 
-/// Gives a file room up to `end`; where there is none it is as long as it was.
+/// Gives a file room up to `end`; if there is none it is as long as it was.
 ///
 /// # Errors
 /// The system's answer: the disk is full, or takes no file of that size.
@@ -118,7 +118,7 @@ enum TargetLocation<'m> {
 }
 
 impl Drop for OpenTarget<'_> {
-    /// Drops the block device's page cache, which does not hold what commands wrote next to it.
+    /// Drops the block device's page cache, which lacks the writes of commands.
     fn drop(&mut self) {
         if self.opened.passthrough.is_some() {
             drop_page_cache(&self.opened.file);
@@ -189,7 +189,7 @@ impl<'m> OpenTarget<'m> {
         Self { opened: Opened::new(file, live.is_direct), place: TargetLocation::Beside(beside) }
     }
 
-    /// The file next to the target's name; `None` where there is none.
+    /// The file next to the target's name; `None` if there is none.
     pub(super) fn partial(&self) -> Option<PathBuf> {
         match &self.place {
             TargetLocation::Beside(beside) => Some(beside.path()),
@@ -210,18 +210,18 @@ impl<'m> OpenTarget<'m> {
         }
     }
 
-    /// Decides what becomes of an unfinished file when the copy ends.
+    /// Decides whether an unfinished file stays when the copy ends.
     pub(super) fn set_kept(&mut self, kept: bool) {
         if let TargetLocation::Beside(beside) = &mut self.place {
             beside.set_kept(kept);
         }
     }
 
-    /// Gives a file its length and, where the source has data, its space, so that a full file system
-    /// shows before anything moves; not every file system can. Holes stay holes.
+    /// Gives a file its length, and space for the data of the source: a full file system shows
+    /// before anything moves. Not every file system can do so. Holes stay holes.
     ///
-    /// With its space a file is what it is going to be: whether direct I/O reaches the drive can only be
-    /// told now, since a file system may keep a small or encrypted file otherwise.
+    /// Direct I/O is tested only now: without its space a file system may keep a small or encrypted
+    /// file in another way.
     pub(super) fn reserve(
         &mut self,
         machine: &dyn Machine,

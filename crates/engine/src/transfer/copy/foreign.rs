@@ -1,10 +1,11 @@
 //! Content of a target that neither an interrupted copy nor its source explains.
 //!
-//! A device that was blank, or that a person gave leave to overwrite, holds part of a copy now. Nobody
-//! wrote to it since if each block is one of these, sector by sector: blank; what the source has at this
-//! place; a pattern of the proof at the copy's beginning; or old content that was there when overwriting
-//! was permitted. Of that, both ends are known by digests of blocks; between them any content counts as old, and so
-//! does the rest of a block of which the copy has written a part.
+//! A device that was blank, or that a person gave leave to overwrite, holds part of a copy now.
+//! Only the copy wrote to it since if each block is one of these, sector by sector: blank; the
+//! source's content at this place; a pattern of the proof at the copy's beginning; or old content
+//! that was there when overwriting was permitted. Digests of blocks tell the old content at both
+//! ends; between them any content counts as old, and so does the rest of a block that the copy has
+//! written in part.
 
 use std::ops::{ControlFlow, Range};
 
@@ -14,7 +15,8 @@ use crate::io::journal::EndDigests;
 use crate::io::stamp::SECTOR;
 use crate::transfer::prove;
 
-/// Offset of the first block that nothing explains; reads what a survey of the target reads.
+/// Offset of the first block that nothing explains, among the blocks that a survey of the target
+/// reads.
 pub(super) fn unexplained(
     job: &CopyJob<'_>,
     surveyor: &Surveyor<'_>,

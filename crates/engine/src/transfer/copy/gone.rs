@@ -48,7 +48,7 @@ pub(super) fn drive_of(end: &EndpointFacts) -> String {
     }
 }
 
-/// Says which device is gone, where that is why the copy ended.
+/// Names the device that is gone, if that ended the copy.
 pub(super) fn name_the_gone(job: &CopyJob<'_>, error: CopyError) -> CopyError {
     let Some(failure) = failure(&error) else { return error };
     let (role, end) = match failure.role {

@@ -1,8 +1,8 @@
 //! The memory of a GPU between the ends of a copy, opened by the way that its plan names.
 //!
 //! Before anything is written, cuFile reads a block of data of either end, and its counters are looked at; they are looked
-//! at again when all has moved. They are no proof; that bytes arrive is proved as for any memory. Without counters the
-//! route is unknown: `p2p` refuses, and `auto` says so.
+//! at again when all has moved. They are not a proof; the arrival of bytes is proved as for any
+//! memory. Without counters the route is unknown: `p2p` refuses, and `auto` says so.
 
 use std::fs::File;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::plan::fitted;
 
 /// Pinned host memory that zeroes come from.
 const DESK_ROOM: Bytes = Bytes::mib(1);
-/// Requests that are no payload, next to those of the slots.
+/// Requests other than payload, next to those of the slots.
 const SPARE: u32 = 2;
 
 impl Attempt<'_> {

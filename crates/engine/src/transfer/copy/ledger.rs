@@ -74,7 +74,8 @@ impl<'a> Keeper<'a> {
         self.journal.route = route;
     }
 
-    /// Saves what is done, which was flushed before; what cannot be saved is not claimed either.
+    /// Saves the ranges done, which were flushed before; ranges that cannot be saved are not
+    /// claimed either.
     pub(super) fn save(&mut self, done: &RangeSet) -> Result<(), JournalError> {
         // A clock that was set back must not make the journal contradict itself.
         let updated = self.journal.updated.max((self.time_of_day)());
@@ -150,7 +151,7 @@ impl Drop for NextStart {
     }
 }
 
-/// The account of one target: what is written, and the journal that is to know of it.
+/// The account of one target: its written ranges, and the journal for them.
 pub(super) struct LedgerEntry<'a, 'm> {
     pub(super) recorder: &'a mut Recorder,
     pub(super) keeper: Option<&'a mut Keeper<'m>>,

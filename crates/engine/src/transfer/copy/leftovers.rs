@@ -9,7 +9,8 @@ use super::beside::remove_left;
 use crate::io::journal::{Identity, Journal, Store, identity_of_file, is_partial_of};
 
 impl Beginning<'_, '_> {
-    /// Removes what an unfinished copy left, if it is what its journal says.
+    /// Removes the journal and the partial file of an unfinished copy, the latter only if it is the
+    /// journal's own.
     pub(super) fn forget(&self, store: &Store<'_>, journal: &Journal) -> Result<(), CopyError> {
         store.clear()?;
         if let Some(partial) = self.partial(journal) {

@@ -1,10 +1,10 @@
 //! Carries a plan out: memory, proof of the route, the relay, flush, verification, the final name.
 //!
-//! Candidates are tried in the plan's order until the kernel and a proof agree that one works; what
-//! each of them answered is evidence in the record. Under `auto` host memory comes last, loudly. The
-//! order of the rest is what keeps a target honest: a file takes its name only after verification,
-//! and whatever ends the copy earlier removes it, or keeps it with the journal by which the copy can go
-//! on. The journal is made when the first part of a copy is flushed, or when something ends it.
+//! Candidates are tried in the plan's order until the kernel and a proof agree that one works; the
+//! answers of each are evidence in the record. Under `auto` host memory comes last, loudly. The
+//! order of the rest keeps a target honest: a file takes its name only after verification,
+//! and whatever ends the copy earlier removes it, or keeps it with a journal for the copy to go on
+//! by. The journal is made when the first part of a copy is flushed, or when something ends it.
 
 mod account;
 mod attempt;
@@ -65,13 +65,13 @@ use target::Target;
 pub struct Tools<'a> {
     /// Tells the time.
     pub clock: &'a dyn Clock,
-    /// Is told what happens, and may ask for an end.
+    /// Receives progress and notices, and may ask for an end.
     pub watch: &'a mut dyn Watch,
     /// Random seed for names of unfinished files, patterns and samples.
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
-    /// Journal, holes, and what becomes of the memory.
+    /// Options for journal, holes, and memory.
     pub options: CopyOptions,
 }
 
@@ -87,7 +87,7 @@ pub struct FanOut {
 /// Carries a plan for one target out on this machine.
 ///
 /// # Errors
-/// [`CopyError`] by what went wrong; its variants say what is at the target then.
+/// [`CopyError`] by the fault; its variants tell the state of the target.
 pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
     copy_on(host(), fabric, slice::from_ref(plan), tools)?.targets.swap_remove(0)
 }
@@ -95,7 +95,7 @@ pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyR
 /// Carries a plan for 1 to 16 targets out on this machine.
 ///
 /// # Errors
-/// [`CopyError`] when nothing was begun; what ends the copy later is the outcome of each target.
+/// [`CopyError`] when nothing was begun; a later end of the copy is the outcome of each target.
 pub fn copy_fan_out(
     fabric: &Fabric,
     plan: &FanOutPlan,
@@ -114,7 +114,7 @@ fn copy_on(
     copy_prepared(machine, fabric, plans, &checked, tools)
 }
 
-/// Carries out what was planned and looked at again.
+/// Carries out plans whose ends were looked at again.
 pub(crate) fn copy_prepared(
     machine: &dyn Machine,
     fabric: &Fabric,

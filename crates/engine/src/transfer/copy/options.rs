@@ -20,7 +20,7 @@ pub struct CopyOptions {
     pub start: Start,
     /// Path of the journal; `None` for the place that belongs to the target.
     pub journal: Option<PathBuf>,
-    /// Decides where journals of devices are kept.
+    /// Decides the folder for journals of devices.
     pub environment: StateEnvironment,
     /// Intervals between flushes of the target and saves of the journal.
     pub cadence: Cadence,
@@ -86,7 +86,7 @@ pub enum Start {
 /// Treatment of holes of the source.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sparse {
-    /// They are left out where the file system tells them; at a target that already exists they are
+    /// They are left out if the file system tells them; at a target that already exists they are
     /// made zero.
     #[default]
     Auto,

@@ -1,4 +1,4 @@
-//! Records a target's content when overwriting it is permitted, so that a resumed copy need not ask
+//! Records a target's content when overwriting it is permitted, so a resumed copy need not ask
 //! again.
 
 use std::io;

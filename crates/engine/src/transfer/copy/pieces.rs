@@ -69,7 +69,7 @@ impl CopyLayout {
     }
 }
 
-/// The content of one target, and what holes ask of it.
+/// The ranges done at one target, and its treatment of holes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Lack<'a> {
     pub(super) done: &'a RangeSet,
@@ -87,12 +87,12 @@ pub(super) struct Pieces {
     walk: Option<(Extents, Targets)>,
     /// A chunk that a hole ends in, to come next.
     rest: Option<WorkPiece>,
-    /// Bytes that each target has and of which no piece comes.
+    /// Bytes that each target has already; no piece comes for those.
     pub(super) done_before: Vec<u64>,
 }
 
 impl Pieces {
-    /// Pieces of what each target lacks; the block of `layout` is a multiple of every block.
+    /// Pieces that each target lacks; the block of `layout` is a multiple of every block.
     pub(super) fn new(source: File, layout: CopyLayout, lacks: &[Lack<'_>]) -> Self {
         let lists: Vec<Vec<Range<u64>>> = lacks
             .iter()

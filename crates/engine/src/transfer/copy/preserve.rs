@@ -2,7 +2,7 @@
 //!
 //! As `cp --preserve` does it: access control lists belong to the mode, and the label of a security
 //! module is left to the target's policy. Owner and attributes are also tried before the first byte
-//! moves, so that a lack of permission or of support shows at once. All of it is set before the file
+//! moves, so a lack of permission or of support shows at once. All of it is set before the file
 //! takes its name.
 
 use std::ffi::{CStr, CString};
@@ -20,7 +20,7 @@ use super::CopyError;
 /// Most bytes of one attribute, and of the list of their names
 /// (Linux 7.2 `include/uapi/linux/limits.h`, `XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 const XATTR_MAX: usize = 65536;
-/// The access control list of a file, which says what its mode cannot.
+/// The access control list of a file: rights beyond its mode.
 const ACL: &CStr = c"system.posix_acl_access";
 /// Names that belong to the target's own policy, or to directories.
 const LEFT_OUT: [&[u8]; 2] = [b"security.selinux", b"system.posix_acl_default"];
@@ -62,7 +62,7 @@ impl Preserved {
         self.wanted.contains(&one)
     }
 
-    /// Sets what may not be possible; the file stays for its owner only.
+    /// Sets metadata that the system may refuse; the file stays for its owner only.
     pub(super) fn try_on(&self, target: &File, path: &Path) -> Result<(), CopyError> {
         if self.wants(Metadatum::Ownership) {
             fchown(target, Some(self.facts.uid()), Some(self.facts.gid()))
@@ -129,7 +129,7 @@ impl Preserved {
     }
 }
 
-/// Names of a file's extended attributes; none where its file system has no such thing.
+/// Names of a file's extended attributes; none if its file system has no such thing.
 fn names(file: &File) -> io::Result<Vec<CString>> {
     let mut list = vec![0; XATTR_MAX];
     let length = match flistxattr(file, list.as_mut_slice()) {

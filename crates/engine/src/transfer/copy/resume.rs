@@ -1,7 +1,7 @@
 //! Implements `--resume`: goes on by a journal, finds the copy complete, or begins.
 //!
-//! So the same command, given again and again, ends with the copy done. Without a journal it does no more
-//! than a copy that begins: what stands against that stands here, too.
+//! So the same command, given again and again, ends with the copy done. Without a journal it does
+//! no more than a copy that begins, and has the same obstacles.
 
 use peerlane_results::{Plan, ResumedWithout, Warning};
 use peerlane_units::Bytes;
@@ -65,7 +65,7 @@ pub(super) fn begin<'m>(
     })
 }
 
-/// The target, open for reading, where it holds all of the copy and nothing else.
+/// The target, open for reading, if it holds all of the copy and nothing else.
 fn complete<'m>(
     beginning: &Beginning<'_, 'm>,
     plan: &Plan,

@@ -89,7 +89,8 @@ fn an_interrupted_copy_goes_on_and_has_every_byte() {
     bench.assert_copied();
 }
 
-/// Leaves what a copy that was killed before its first journal leaves: `made`, and the lock that names it.
+/// Leaves the files of a copy that was killed before its first journal: `made`, and the lock that
+/// names it.
 fn leave(bench: &ResumeBench, made: &str) -> PathBuf {
     let folder = bench.folder.path();
     fs::write(folder.join(made), "part of it").unwrap();

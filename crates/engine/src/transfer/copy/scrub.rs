@@ -81,7 +81,7 @@ fn clear_gpu(ready: &mut AttachedMemory, tools: &Tools<'_>) -> Result<Bytes, Str
     }
 }
 
-/// Clears the memory; what was written back to the target for it is flushed.
+/// Clears the memory, and flushes the bytes written back to the target for it.
 fn clear_durably(
     ready: &mut AttachedMemory,
     setup: &ScrubSetup,
@@ -101,7 +101,7 @@ fn clear_durably(
     cleared
 }
 
-/// Clears what a proof that failed left in the memory, out of the same block of the target, which no
+/// Clears the bytes of a failed proof in the memory, out of the same block of the target, which no
 /// journal claims then.
 pub(super) fn after_proof(
     ready: &mut AttachedMemory,

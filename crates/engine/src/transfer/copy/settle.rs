@@ -26,7 +26,7 @@ pub(super) struct Agreed {
     /// Ring and memory; its transfer is that of the target which is being worked on.
     pub(super) ready: AttachedMemory,
     pub(super) seats: Vec<Seat>,
-    /// Warning where the memory had less room than was planned for.
+    /// Warning if the memory had less room than was planned for.
     reduced: Option<Warning>,
 }
 
@@ -72,7 +72,7 @@ impl Agreed {
 }
 
 impl Copying<'_> {
-    /// Tries memories until one serves every target; the last is host memory, where that is allowed.
+    /// Tries memories until one serves every target; the last is host memory, if that is allowed.
     pub(super) fn settle(&mut self, tools: &mut Tools<'_>) -> Result<Agreed, CopyError> {
         let plan = self.lanes[0].job.plan;
         // A target that has its name already is only looked at, and not by a proof that writes.
@@ -164,7 +164,7 @@ impl Copying<'_> {
         })
     }
 
-    /// Host memory; with that of a GPU behind it where stages work there only.
+    /// Host memory; with that of a GPU behind it if stages work there only.
     fn fallback_memory(&self, plan: &Plan) -> MemoryFacts {
         let names = self.stages.names();
         let reach = |memory: &MemoryFacts| {
@@ -255,7 +255,8 @@ impl Copying<'_> {
         Ok(Agreed { route, reason: chosen.reason.clone(), ready, seats, reduced })
     }
 
-    /// The shape of each target: the planned one, or one for this route where the plan was for the other.
+    /// The shape of each target: the planned one, or one for this route if the plan was for the
+    /// other.
     fn shapes(&self, route: Route, memory: &MemoryFacts) -> Vec<Shape> {
         let planned = self.lanes.iter().map(|lane| {
             let plan = lane.job.plan;
@@ -275,7 +276,7 @@ impl Copying<'_> {
         })
     }
 
-    /// Proves the route for each target; ends where one of them is dropped.
+    /// Proves the route for each target; ends if one of them is dropped.
     fn prove(
         &mut self,
         agreed: &mut Agreed,
@@ -315,7 +316,7 @@ impl Copying<'_> {
         Ok(())
     }
 
-    /// Notes in each target's account what the copy goes by.
+    /// Notes the copy's route, memory and evidence in each target's account.
     fn note(&mut self, agreed: &mut Agreed) {
         let Agreed { route, ready, reduced, .. } = agreed;
         if let Some(side) = &mut ready.gpu {

@@ -145,7 +145,7 @@ fn one_journal_is_not_for_several_targets() {
     assert!(error.to_string().contains("the journal of several targets"), "{error}");
 }
 
-/// Damages what is at an unfinished target before it is verified.
+/// Damages an unfinished target before it is verified.
 struct TargetDamage(PathBuf, &'static str);
 
 impl Watch for TargetDamage {

@@ -26,7 +26,7 @@ use crate::transfer::stages::StageRow;
 
 /// A plan that was looked at again.
 pub(crate) struct CheckedPlan {
-    /// The plan anew, with its ends.
+    /// The plan made again, with its ends.
     pub(crate) now: Prepared,
     /// Refusals of a copy that does not find its journal.
     pub(crate) held: Vec<Refusal>,

@@ -1,4 +1,4 @@
-//! The target of a copy under way, with the journal that says what is done of it.
+//! The target of a copy under way, with the journal of its ranges done.
 
 use std::path::PathBuf;
 
@@ -32,8 +32,8 @@ pub(super) struct KeptPart {
 }
 
 impl Target<'_> {
-    /// A proof writes patterns to the first bytes of the target: what a journal says must not include
-    /// them while it does.
+    /// Takes the first bytes of the target out of the journal's claims, since a proof writes
+    /// patterns there.
     pub(super) fn make_room_for_proof(
         &mut self,
         block: u64,
@@ -54,7 +54,7 @@ impl Target<'_> {
         self.recorder = Recorder::new(tools.options.cadence, done, tools.clock.now());
     }
 
-    /// Saves what a journal that is on disk may say, if that is something else.
+    /// Saves the ranges that a journal may claim, if there is one on disk and it claims others.
     pub(super) fn claim(&mut self, done: &RangeSet) -> Result<(), JournalError> {
         match &mut self.keeper {
             Some(keeper) if keeper.is_on_disk() && keeper.journal().done != *done => {
@@ -83,14 +83,14 @@ impl Target<'_> {
         }
     }
 
-    /// True when a copy can go on from what is done.
+    /// True when a copy can go on from here.
     pub(super) fn has_claims(&self) -> bool {
         // A device that may hold part of the copy stays claimed, so that the copy can go on.
         let is_claimed = self.is_touched && self.keeper.as_ref().is_some_and(Keeper::is_on_disk);
         !self.recorder.done().is_empty() || is_claimed
     }
 
-    /// Gives up what is done: no copy goes on from here.
+    /// Gives up the ranges done: no copy goes on from here.
     pub(super) fn give_up(&mut self) {
         let Some(keeper) = &mut self.keeper else { return };
         // The journal goes first: without it no copy trusts what is left if the rest fails.
@@ -98,7 +98,7 @@ impl Target<'_> {
         self.place.set_kept(false);
     }
 
-    /// Keeps what is done, so that a copy can go on from it; `None` where no journal could be saved.
+    /// Keeps the ranges done for a copy to go on from; `None` if no journal could be saved.
     pub(super) fn keep(&mut self) -> Option<KeptPart> {
         let keeper = self.keeper.as_mut()?;
         let done = self.recorder.done();

@@ -328,7 +328,7 @@ fn missing_required_route_changes_nothing() {
     assert_eq!(names(folder.path()), Vec::<String>::new());
 }
 
-/// Remembers what it was told.
+/// Remembers its calls.
 #[derive(Default)]
 struct RecordingListener(Vec<String>);
 

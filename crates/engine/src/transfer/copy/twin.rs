@@ -214,7 +214,7 @@ fn run(program: &Path, chunk: Vec<u8>, offset: u64, deadline: Nanos) -> Result<V
     Ok(result)
 }
 
-/// Gives a program its chunk and takes what it makes of it, within the deadline.
+/// Gives a program its chunk and takes its output, within the deadline.
 fn exchange(child: &mut Child, chunk: Vec<u8>, deadline: Duration) -> Result<Vec<u8>, String> {
     let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
         return Err("it has no standard input and output".to_owned());

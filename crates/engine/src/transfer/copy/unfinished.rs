@@ -10,7 +10,7 @@ use crate::io::journal::{
 };
 use crate::io::system::System;
 
-/// Puts the journal of an unfinished copy first among what stands against another one.
+/// Puts the journal of an unfinished copy first among the refusals of another one.
 pub(super) fn name(
     error: CopyError,
     system: &System,
@@ -29,7 +29,7 @@ pub(super) fn name(
     }
 }
 
-/// Refuses to begin what was begun before.
+/// Refuses to begin a copy that was begun before.
 pub(super) fn refusal(target: &str, journal: &Journal) -> Refusal {
     let (done, length) = (Bytes(journal.done.total()), journal.options.length);
     Refusal {

@@ -1,7 +1,7 @@
 //! Independent witnesses of the route that a copy's payload takes.
 //!
-//! Block counters are read always, addresses of DMA where they were asked for. Both look at the move alone: proof,
-//! clearing and verification go through host memory by design.
+//! Block counters are read always, addresses of DMA if they were asked for. Both look at the move
+//! alone: proof, clearing and verification go through host memory by design.
 
 use peerlane_evidence::{
     BlockCounters, CaseDrive, DmaWitness, DriveBytes, DriveTransfer, Root, Unwatched, unseen_dma,
@@ -16,7 +16,7 @@ use crate::io::system::System;
 /// The witnesses of one copy.
 pub(super) struct Witnesses {
     root: Root,
-    /// Present where it was asked for.
+    /// Present if it was asked for.
     dma: Option<Result<DmaWitness, Unwatched>>,
     /// Of source and target.
     counters: [Option<BlockCounters>; 2],
@@ -48,7 +48,7 @@ impl Witnesses {
         }
     }
 
-    /// Judges what was counted by what was moved through `memory`.
+    /// Judges the counts by the payload moved through `memory`.
     pub(super) fn end(
         &mut self,
         fabric: &Fabric,
@@ -91,11 +91,11 @@ impl Witnesses {
 pub(super) struct MovedBytes {
     /// By the route that was settled.
     pub(super) relayed: Bytes,
-    /// The end of it, which host memory carries where blocks differ.
+    /// The end of it, which host memory carries if blocks differ.
     pub(super) tail: Bytes,
     /// Zeroes out of host memory, for holes.
     pub(super) zeroes: Bytes,
-    /// Reads that this took of the source's drive; `None` where its file system does not tell.
+    /// Reads that this took of the source's drive; `None` if its file system does not tell.
     pub(super) source: Option<DeviceReads>,
 }
 
@@ -192,7 +192,7 @@ mod tests {
         plan
     }
 
-    /// The evidence where so many sectors were read.
+    /// The evidence after so many sectors were read.
     fn judged(sectors: u64, source: Option<DeviceReads>, is_direct: bool) -> RouteEvidence {
         let (tree, plan, fabric) = (DeviceTree::new(), plan(), bare_machine());
         let stat = |read: u64| {
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(judged(7, Some(READS), false).says, RouteVerdict::NotKnown, "no direct I/O");
     }
 
-    /// The evidence of a copy within a drive, where so many sectors were read and written.
+    /// The evidence of a copy within a drive, with so many sectors read and written.
     fn within_a_drive(sectors: [u64; 2], are_direct: [bool; 2]) -> RouteEvidence {
         let (tree, mut plan, fabric) = (DeviceTree::new(), plan(), bare_machine());
         plan.target.device = plan.source.device.clone();

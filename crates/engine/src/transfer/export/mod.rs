@@ -30,7 +30,7 @@ use crate::io::uuid;
 pub struct HeldDrive {
     /// Facts of the drive.
     pub facts: EndpointFacts,
-    /// Its controller; `None` where it has none.
+    /// Its controller; `None` if it has none.
     pub function: Option<FunctionId>,
     /// Warnings for the reader.
     pub warnings: Vec<Warning>,

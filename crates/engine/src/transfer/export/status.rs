@@ -10,7 +10,7 @@ use crate::io::system::System;
 /// Bytes of a sector in `stat` (Linux 7.2 `Documentation/block/stat.rst`).
 const SECTOR_BYTES: u64 = 512;
 
-/// Samples of an export since it began. The drive is held, so that its requests are those of hosts.
+/// Samples of an export since it began. The drive is held, so its requests are those of hosts.
 #[derive(Debug)]
 pub struct ExportMeter {
     system: System,

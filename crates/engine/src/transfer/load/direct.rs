@@ -1,9 +1,9 @@
 //! A part by cuFile, without host memory.
 //!
-//! cuFile wants memory that is registered with it and whole blocks. Memory of our own is loaded into where it lies so that
-//! blocks of the file are blocks of it; anybody else's is loaded in parts into memory of our own, which is copied within
-//! the GPU: nobody else's memory is registered with a library. What ours held is overwritten with zeroes before it goes
-//! back.
+//! cuFile wants memory that is registered with it and whole blocks. Memory of our own is loaded in
+//! place, aligned with the blocks of the file. Lent memory is loaded in parts through memory of our
+//! own, which is copied within the GPU: lent memory is never registered with a library. Ours is
+//! overwritten with zeroes before it goes back.
 
 use std::fs::File;
 use std::ops::Range;

@@ -124,7 +124,7 @@ impl LoadError {
         Self::NotDirect { reason: reason.into() }
     }
 
-    /// True when it is of one file only, so that others may still be loaded.
+    /// True when it is of one file only: others may still be loaded.
     pub fn is_of_one_file(&self) -> bool {
         match self {
             Self::File { .. } | Self::NotDirect { .. } | Self::Room { .. } => true,

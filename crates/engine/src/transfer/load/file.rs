@@ -26,7 +26,7 @@ pub struct LoadFile(Arc<OpenFile>);
 #[derive(Debug)]
 struct OpenFile {
     cached: File,
-    /// The same for direct I/O, opened when first needed; `None` where it takes none.
+    /// The same for direct I/O, opened when first needed; `None` if it takes none.
     direct: OnceLock<Option<File>>,
 }
 
@@ -50,7 +50,7 @@ impl LoadFile {
         &self.0.cached
     }
 
-    /// The file for direct I/O; `None` where it takes none.
+    /// The file for direct I/O; `None` if it takes none.
     pub(super) fn direct(&self) -> Option<&File> {
         self.0.direct.get_or_init(|| open_direct(&self.0.cached)).as_ref()
     }
@@ -102,7 +102,7 @@ impl LoadFile {
     }
 }
 
-/// The same file, open for direct I/O; `None` where it takes none of [`BLOCK`].
+/// The same file, open for direct I/O; `None` if it takes none of [`BLOCK`].
 fn open_direct(file: &File) -> Option<File> {
     if IN_MEMORY.contains(&magic_of(file).ok()?) {
         return None;

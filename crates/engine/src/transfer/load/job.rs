@@ -1,4 +1,4 @@
-//! One load under way: its pieces, and what became of them.
+//! One load under way: its pieces, and their outcomes.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

@@ -3,15 +3,16 @@
 //! A [`Loader`] takes any number of [`LoadPart`]s and cuts them into pieces, those of the longest parts first. Threads
 //! take piece after piece: each reads one into a slot of pinned host memory (out of the page cache as far as it lies
 //! there, else from the drive by direct I/O), and the copy engine sends it straight to its place while the thread reads
-//! the next. Where there are few processors, the copy engine reads the page cache itself ([`LoadSettings`]).
+//! the next. With few processors the copy engine reads the page cache itself ([`LoadSettings`]).
 //!
 //! By [`RouteChoice::P2p`] every part goes by cuFile, direct by P2PDMA or else by nvidia-fs, or is refused; by
-//! [`RouteChoice::Host`] through pinned host memory; by [`RouteChoice::Auto`] directly where the machine has a direct way
-//! at all and nothing refuses, else through host memory, with the reason. cuFile is not opened on a machine that has none.
+//! [`RouteChoice::Host`] through pinned host memory; by [`RouteChoice::Auto`] directly if the
+//! machine has a direct way at all and nothing refuses, else through host memory, with the reason.
+//! cuFile is not opened on a machine that has none.
 //!
-//! The one thing to know: [`LoadRoutes::judge`] has the last word. What cuFile counted as moved through host memory although
-//! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
-//! the route of what cuFile moved is unknown.
+//! [`LoadRoutes::judge`] has the last word. Direct loads that cuFile counted as moved through host
+//! memory are an error. Without counters [`RouteChoice::P2p`] is refused, and by
+//! [`RouteChoice::Auto`] the route of cuFile's loads is unknown.
 
 mod direct;
 mod direct_support;

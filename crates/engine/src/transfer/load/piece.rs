@@ -1,4 +1,4 @@
-//! A piece of a file read into a slot: what is cached out of the page cache, what is not round it.
+//! A piece of a file read into a slot: cached ranges out of the page cache, others round it.
 
 use std::ops::Range;
 

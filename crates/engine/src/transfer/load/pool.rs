@@ -1,7 +1,7 @@
 //! Pinned host memory of the process, on its way between loads.
 //!
-//! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November 2026), so pairs are
-//! kept for the next load, and given back when nobody has loaded for ten seconds.
+//! Registering memory costs more than copying it (0.24 s for 512 MiB on an H100's machine, November
+//! 2026). So pairs are kept for the next load, and given back after ten seconds without one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -56,7 +56,7 @@ pub(super) struct SlotPair {
     /// Bytes of each slot that may hold content.
     pub(super) used: [u64; SLOTS],
     gpu: Arc<Gpu>,
-    /// Dropped after the slots, so that the count never runs ahead of the release.
+    /// Dropped after the slots, so the count never runs ahead of the release.
     _count: PairCount,
 }
 

@@ -10,15 +10,16 @@ use super::LoadError;
 
 /// Environment variable that bounds pinned host memory.
 pub const PINNED_VARIABLE: &str = "PEERLANE_PINNED";
-/// The bound where nothing else is said.
+/// The bound if nothing else is said.
 const DEFAULT_PINNED: Bytes = Bytes::mib(128);
 /// Threads at most: with 12 to 16, each with two slots of 4 MiB, the page cache of an H100's machine came to within
 /// 6 % of the rate of the copy engine alone (November 2026).
 const MAX_WORKERS: usize = 16;
 /// Threads at least: those that wait for a drive need no processor.
 const MIN_WORKERS: usize = 4;
-/// Processors up to which the copy engine reads the page cache itself: registering gave 9.6 to 12.8 GB/s on that machine
-/// whatever the number of threads, and a thread that copies 6 GB/s.
+/// The copy engine reads the page cache itself on machines of up to this many processors:
+/// registering gave 9.6 to 12.8 GB/s on that machine whatever the number of threads, and a thread
+/// that copies 6 GB/s.
 const FEW_PROCESSORS: usize = 2;
 
 /// Bounds of a load.
@@ -67,7 +68,7 @@ fn variable() -> Result<Option<Bytes>, LoadError> {
 
 /// The machine's processors, also in a container, whose load average is that of the machine.
 fn processors() -> usize {
-    /// Counted once: `/proc/stat` takes the kernel a millisecond where there are hundreds.
+    /// Counted once: `/proc/stat` takes the kernel a millisecond if there are hundreds.
     static PROCESSORS: OnceLock<usize> = OnceLock::new();
     let count = || std::fs::read_to_string("/proc/stat").map_or(0, |stat| count_processors(&stat));
     *PROCESSORS.get_or_init(count)
@@ -80,7 +81,7 @@ fn count_processors(stat: &str) -> usize {
     stat.lines().filter(is_processor).count()
 }
 
-/// Whether the load average exceeds the number of processors; 0 where that is unknown.
+/// Whether the load average exceeds the number of processors; 0 if that is unknown.
 fn is_busy(loadavg: Option<&str>, processors: usize) -> bool {
     let load = loadavg.and_then(|text| text.split_whitespace().next()?.parse::<f64>().ok());
     load.is_some_and(|load| processors > 0 && load > processors as f64)

@@ -1,5 +1,4 @@
-//! Ways that files take, for all who load: the answers of cuFile, and the modes in which it is
-//! open.
+//! Ways that files take, for all loaders of a process: cuFile's answers, and its open modes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -32,7 +31,7 @@ pub struct LoadRoutes {
 #[derive(Debug, Default)]
 struct LoaderState {
     session: Option<(Arc<CuFileSession>, CounterMark)>,
-    /// Reason why cuFile serves nobody here.
+    /// Reason why cuFile does not serve here at all.
     missing: Option<Arc<str>>,
     /// Reasons why it does not serve a file system, by the number of its device.
     refused: HashMap<u64, Arc<str>>,
@@ -109,18 +108,18 @@ impl LoadRoutes {
         Err(state.refuse(device, &reasons.join("; ")))
     }
 
-    /// The mode of cuFile that serves, where one does.
+    /// The mode of cuFile that serves, if one does.
     pub fn mode(&self) -> Option<Mode> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.session.as_ref().map(|(session, _)| session.mode())
     }
 
-    /// Judges by which way requests went: what cuFile counted, or why the route is unknown; `None` where it took
-    /// no part.
+    /// Judges the route of requests. Returns cuFile's counts, or why the route is unknown; `None`
+    /// if it took no part.
     ///
     /// # Errors
-    /// [`LoadError::FellBack`] where some went through host memory; [`LoadError::RouteNotKnown`] where that was
-    /// ruled out and is unknown.
+    /// [`LoadError::FellBack`] if some went through host memory; [`LoadError::RouteNotKnown`] if
+    /// that was ruled out and is unknown.
     pub fn judge(&self) -> Result<Option<Counted>, LoadError> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((session, mark)) = &state.session else { return Ok(None) };
@@ -149,7 +148,7 @@ impl LoadRoutes {
         }
     }
 
-    /// Refuses a way without counters where no other route is allowed.
+    /// Refuses a way without counters if no other route is allowed.
     fn allowed(&self, counts: Result<(), NoCounter>) -> Result<(), LoadError> {
         match (self.choice, counts) {
             (RouteChoice::P2p, Err(none)) => Err(LoadError::RouteNotKnown(none)),

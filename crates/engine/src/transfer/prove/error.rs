@@ -1,4 +1,4 @@
-//! Steps of a proof, and what a failure of one says.
+//! Steps of a proof, and their failures.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use crate::io::failure::RequestError;
 /// A step of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProofStep {
-    /// The target is read into the memory; nothing is written. It comes first, since what clears the
-    /// memory afterwards comes from the target.
+    /// The target is read into the memory; nothing is written. It comes first, since the zeroes
+    /// that clear the memory afterwards come from the target.
     ProbeTarget,
     /// The source is read into the memory; nothing is written.
     ProbeSource,
     /// The target's bytes are kept in host memory.
     KeepTarget,
-    /// The complement of what is expected is written to the target by host memory.
+    /// The complement of the expected bytes is written to the target by host memory.
     WriteComplement,
     /// The complement is read from the target into the memory.
     FillMemory,
@@ -103,7 +103,7 @@ pub enum ProofCause {
         found: u64,
         /// The expected word.
         expected: u64,
-        /// Place of the loss; `None` where that cannot be told.
+        /// Place of the loss; `None` if that cannot be told.
         leg: Option<ProofLeg>,
     },
     /// The lengths do not add up, or `host` is not host memory of the length that is needed.

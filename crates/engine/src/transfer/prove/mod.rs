@@ -6,8 +6,9 @@
 //! of the source does; both are read back by host memory, which is another way. Nothing is written
 //! before both drives were seen to accept the memory.
 //!
-//! Before each way the memory is filled with the complement of what is expected in it, and before the way back the
-//! target with another pattern, so that each 8-byte word that is wrong may tell on which leg it was lost.
+//! Before each way the memory is filled with the complement of the expected bytes, and before the
+//! way back the target is filled with another pattern. Each wrong 8-byte word may thus tell the leg
+//! that lost it.
 //!
 //! The first block of the target's range holds test patterns meanwhile. After a failure it is written back by
 //! host memory; after success it holds the source's data.
@@ -52,16 +53,16 @@ pub struct ProofSetup {
     pub target_offset: u64,
     /// Bytes of a step: a multiple of both blocks, at most `LENGTH_MAX`.
     pub length: u64,
-    /// Bytes of the copy that lie in `length`; what is behind them in the target stays.
+    /// Bytes of the copy that lie in `length`; the target's bytes behind them stay.
     pub payload: u64,
     /// Block size of the source.
     pub source_block: u64,
     /// Block size of the target.
     pub target_block: u64,
-    /// Tests first that both drives accept the memory. Off where that was seen before, since cuFile
+    /// Tests first that both drives accept the memory. Off if that was seen before, since cuFile
     /// reads a target that is a hole through host memory.
     pub probes: bool,
-    /// Of the patterns; another one each time, since memory keeps what an earlier user left.
+    /// Of the patterns; another one each time, since memory keeps the bytes of an earlier user.
     pub seed: u64,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -147,9 +148,9 @@ enum StepLocation {
 
 /// Part of host memory with the target's bytes.
 const KEPT: u64 = 0;
-/// Part of host memory with what is expected: a pattern, later the source's bytes.
+/// Part of host memory with the expected bytes: a pattern, later the source's bytes.
 const WORK: u64 = 1;
-/// Part of host memory with what was read back.
+/// Part of host memory with the bytes read back.
 const BACK: u64 = 2;
 
 impl<R: Ring> Prover<'_, R> {
@@ -190,7 +191,7 @@ impl<R: Ring> Prover<'_, R> {
         self.keep_rest()
     }
 
-    /// Puts the complement of what is expected into the memory, by way of the target.
+    /// Puts the complement of the expected bytes into the memory, by way of the target.
     fn fill_memory(&mut self) -> Result<(), ProofCause> {
         self.write_target(ProofStep::WriteComplement, COMPLEMENT)?;
         self.carry(ProofStep::FillMemory, Role::Target, Action::Read, StepLocation::Memory)
@@ -204,7 +205,7 @@ impl<R: Ring> Prover<'_, R> {
         self.carry(back, Role::Target, Action::Read, StepLocation::Host(BACK))
     }
 
-    /// Writes what is expected, each byte changed by a mask, to the target by host memory.
+    /// Writes the expected bytes, each changed by a mask, to the target by host memory.
     fn write_target(&mut self, step: ProofStep, mask: u8) -> Result<(), ProofCause> {
         self.change_work(mask)?;
         self.carry(step, Role::Target, Action::Write, StepLocation::Host(WORK))?;
@@ -256,7 +257,7 @@ impl<R: Ring> Prover<'_, R> {
             .ok_or(ProofCause::Shape { length })
     }
 
-    /// Compares each word of what was read back, up to `length`, with what should be there.
+    /// Compares each word read back, up to `length`, with the expected one.
     fn compare(&mut self, length: u64) -> Result<(), ProofCause> {
         let size = usize::try_from(self.setup.length).unwrap_or(usize::MAX);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -274,7 +275,7 @@ impl<R: Ring> Prover<'_, R> {
         Err(ProofCause::Differs { offset, found: number(found), expected: number(expected), leg })
     }
 
-    /// Writes back what lay in the target's block behind the payload.
+    /// Writes back the bytes of the target's block behind the payload.
     fn keep_rest(&mut self) -> Result<(), ProofCause> {
         let ProofSetup { length, payload, .. } = *self.setup;
         if payload == length {
@@ -288,7 +289,7 @@ impl<R: Ring> Prover<'_, R> {
         self.carry(ProofStep::KeepRest, Role::Target, Action::Write, StepLocation::Host(KEPT))
     }
 
-    /// After a failure: gives the target back what it held, as far as anything was written to it.
+    /// After a failure: restores the target's bytes, if any were overwritten.
     fn restore(&mut self) -> TargetState {
         match self.step {
             ProofStep::ProbeSource | ProofStep::ProbeTarget | ProofStep::KeepTarget => {
@@ -309,7 +310,7 @@ impl<R: Ring> Prover<'_, R> {
     }
 }
 
-/// Bytes that are compared at once; what devices tear or reorder are words of this size or multiples of it.
+/// Bytes that are compared at once; devices tear or reorder words of this size or multiples of it.
 const WORD: usize = 8;
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
@@ -320,7 +321,7 @@ fn number(word: &[u8]) -> u64 {
     word.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Finds the place where a wrong word was lost, by what was put in its place beforehand.
+/// Finds the leg that lost a word, by the bytes that lay in its place before.
 fn leg(expected: &[u8], found: &[u8]) -> Option<ProofLeg> {
     let is_changed = |mask: u8| expected.iter().zip(found).all(|(one, other)| one ^ mask == *other);
     match () {

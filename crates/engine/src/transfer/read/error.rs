@@ -23,7 +23,7 @@ pub enum ReadError {
     File {
         /// The failed operation, as a verb.
         action: &'static str,
-        /// On what.
+        /// Path of the file.
         path: PathBuf,
         /// Answer of the system.
         source: io::Error,

@@ -28,11 +28,12 @@ impl From<&Loaded> for Reading {
 }
 
 impl Reader {
-    /// Fills memory of a GPU with what lies at an offset, as far as there is something. Bytes that cuFile moved are
-    /// `direct`; those that went through pinned host memory are `copied`, or `page_cache` where they came from there.
+    /// Fills memory of a GPU from an offset of the file, up to its end. Bytes that cuFile moved are
+    /// `direct`; those that went through pinned host memory are `copied`, or `page_cache` if they
+    /// came from there.
     ///
     /// # Errors
-    /// [`ReadError`]; what the memory holds is not said then.
+    /// [`ReadError`]; the content of the memory is undefined then.
     pub fn read_into_gpu(
         &self,
         offset: Bytes,
@@ -69,7 +70,7 @@ impl Reader {
         Ok(Reading::from(&loaded))
     }
 
-    /// The same file, opened once more; by its path where there is no `/proc`.
+    /// The same file, opened once more; by its path if there is no `/proc`.
     fn again(&self) -> io::Result<File> {
         let own = &self.opened.file;
         reopen(own).or_else(|error| {

@@ -1,9 +1,10 @@
 //! Reads a file or block device into memory that the caller owns, round the page cache.
 //!
 //! Blocks that lie in that memory as direct I/O wants them are read to where they belong; at another alignment, to the
-//! next place within the range that it takes, and moved from there. The rest (a beginning or an end that is no whole
-//! block) is read into host memory and stored from there; [`Reading`] says how much went which way. Nothing is written
-//! or kept, and no bytes before or after the range that was asked for are changed.
+//! next place within the range that it takes, and moved from there. The rest (a beginning or an end
+//! that is not a whole block) is read into host memory and stored from there; [`Reading`] says how
+//! much went which way. Nothing is written or kept, and no bytes before or after the range that was
+//! asked for are changed.
 //!
 //! Memory of a GPU is filled by [`Reader::read_into_gpu`], in the ways of [`crate::transfer::load`].
 
@@ -45,15 +46,16 @@ const REQUEST_MAX: u64 = 1 << 20;
 /// Bytes read, by the way that they took to their place.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// Bytes read; fewer than there is room for only where the file ends.
+    /// Bytes read; fewer than there is room for only if the file ends.
     pub bytes: Bytes,
     /// Bytes of them that the drive's DMA put where they are.
     pub direct: Bytes,
-    /// Bytes of them that the drive's DMA put into the caller's memory beside their place, and the CPU moved there.
+    /// Bytes of them that the drive's DMA put next to their place in the caller's memory, and the
+    /// CPU moved there.
     pub shifted: Bytes,
     /// Bytes of them that came through host memory of our own and were stored by the CPU.
     pub copied: Bytes,
-    /// Bytes of them that came out of the page cache, where the file takes no direct I/O.
+    /// Bytes of them that came out of the page cache, if the file takes no direct I/O.
     pub page_cache: Bytes,
 }
 
@@ -79,7 +81,7 @@ struct Rules {
 }
 
 impl Reader {
-    /// Opens what a person names as they name the source of a copy.
+    /// Opens a file or device, named like the source of a copy.
     ///
     /// # Errors
     /// [`ReadError`] when it is not there, not readable, or no source of payload.
@@ -123,10 +125,10 @@ impl Reader {
         Ok(if facts.is_file() { Bytes(facts.len()) } else { self.size })
     }
 
-    /// Fills memory with what lies at an offset, as far as there is something.
+    /// Fills memory from an offset of the file, up to its end.
     ///
     /// # Errors
-    /// [`ReadError`]; what the memory holds is not said then.
+    /// [`ReadError`]; the content of the memory is undefined then.
     pub fn read_into(
         &self,
         offset: Bytes,
@@ -165,7 +167,7 @@ impl Reader {
     }
 }
 
-/// Returns the alignment of addresses for direct I/O, where the kernel says it (Linux 6.1).
+/// Returns the alignment of addresses for direct I/O, if the kernel tells it (Linux 6.1).
 fn alignment(file: &File) -> Option<u64> {
     let facts = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     let is_told = facts.stx_mask & StatxFlags::DIOALIGN.bits() != 0;
@@ -257,7 +259,7 @@ impl ActiveRead {
         Ok(Request::new(Role::Source, Action::Read, from, place, piece.need))
     }
 
-    /// Puts what was read to where it belongs, and counts it.
+    /// Moves the bytes read to their place, and counts them.
     fn settle(
         &self,
         index: usize,
@@ -283,7 +285,7 @@ impl ActiveRead {
         if is_there { Ok(()) } else { Err(ReadError::Misplaced) }
     }
 
-    /// Stores what a slot's own memory holds of a piece; false where it is not within the caller's.
+    /// Stores a piece from a slot's own memory; false if it is not within the caller's.
     fn store(
         &self,
         index: usize,

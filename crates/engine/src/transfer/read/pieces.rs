@@ -7,8 +7,8 @@ use super::Rules;
 pub(super) enum PieceRoute {
     /// The request names the place.
     InPlace,
-    /// The request names memory of the caller so many bytes behind the place, which is where direct I/O may put it;
-    /// what lies there belongs to the pieces that follow, so pieces are moved in their order.
+    /// The request names memory of the caller so many bytes behind the place, aligned for direct
+    /// I/O; the bytes there belong to the pieces that follow, so pieces are moved in their order.
     Shifted(u64),
     /// The request names host memory of our own.
     Copied,
@@ -21,7 +21,7 @@ pub(super) struct ReadPiece {
     pub(super) offset: u64,
     /// Bytes that must be read from there.
     pub(super) need: u64,
-    /// Bytes of them, at the beginning, that nobody asked for.
+    /// Bytes of them, at the beginning, that were not asked for.
     pub(super) skip: u64,
     /// Offset in the caller's memory of the first byte that was asked for.
     pub(super) place: u64,
@@ -42,7 +42,8 @@ pub(super) struct ReadPieces {
     start: u64,
     at: u64,
     end: u64,
-    /// Bytes from the place of a block to the next place that a request may name; `None` where there is none.
+    /// Bytes from the place of a block to the next place that a request may name; `None` without
+    /// one.
     shift: Option<u64>,
 }
 

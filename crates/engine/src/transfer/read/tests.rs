@@ -30,7 +30,7 @@ fn read(
     reader.read_into(Bytes(offset), memory, &mut tools)
 }
 
-/// Reads into memory of which more is kept on both sides, and returns all of it.
+/// Reads into memory with a margin on both sides, and returns all of it.
 fn read_at(reader: &Reader, offset: u64, room: u64) -> (Reading, Vec<u8>) {
     let (memory, lender) = lent::lend(host::allocate(Bytes(room)).unwrap()).unwrap();
     let reading = read(reader, offset, &memory, &mut ()).unwrap();

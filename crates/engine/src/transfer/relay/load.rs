@@ -1,4 +1,4 @@
-//! Giving slots their next part: what is begun of the work, and where nothing needs to be read.
+//! Gives slots their next part, of a piece begun or a new one; holes are not read.
 
 use std::ops::Range;
 
@@ -15,10 +15,10 @@ use crate::io::failure::RequestError;
 const ZERO_MAX: u64 = 1 << 30;
 
 impl RelayState<'_> {
-    /// Gives a free slot the next part; false where there is none, or it may not begin yet.
+    /// Gives a free slot the next part; false if there is none, or it may not begin yet.
     ///
     /// Half of the slots read at most. A drive that serves its requests by turns ends them together;
-    /// with every slot reading, all would then write while nobody reads, and so on by turns.
+    /// with every slot reading, all would then write while none reads, and so on by turns.
     pub(super) fn load(&mut self, now: Nanos) -> bool {
         self.pause = Nanos(0);
         let reading = self.slots.iter().filter(|slot| slot.is_reading()).count();
@@ -81,7 +81,7 @@ impl RelayState<'_> {
         None
     }
 
-    /// Puts what is left of a piece back, to come next.
+    /// Puts the rest of a piece back, to come next.
     fn keep(&mut self, piece: WorkPiece) {
         let is_wanted = !piece.payload.is_empty() || !piece.zeroes.is_empty();
         if is_wanted && !piece.range.is_empty() {
@@ -89,8 +89,8 @@ impl RelayState<'_> {
         }
     }
 
-    /// Gives a slot the first part of a hole for one target; what is left of it comes next. Without
-    /// zeroes in host memory, or where it is not a whole block, it is moved like data.
+    /// Gives a slot the first part of a hole for one target; the rest of it comes next. Without
+    /// zeroes in host memory, or if it is not a whole block, it is moved like data.
     fn load_zeroes(&mut self, slot: usize, target: usize, range: Range<u64>) -> Option<CopyPart> {
         let Range { start: offset, end } = range;
         let (block, only) = (self.transfers[target].target_block, Targets::only(target));

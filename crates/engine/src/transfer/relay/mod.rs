@@ -4,17 +4,18 @@
 //! stages have worked on it there; the slot is free when all writes are over. With several slots, reading and writing overlap. The relay neither
 //! chooses sizes nor verifies content, and knows nothing of files but their blocks: the plan and the
 //! caller do. [`relay`] moves a copy from end to end; `relay_work` moves the pieces that a `RelayWork`
-//! names, makes zeroes of others, and flushes while it goes on, so that a journal can be kept;
+//! names, makes zeroes of others, and flushes while it goes on, for a journal to be kept;
 //! `relay_to` does so for several targets.
 //!
 //! A target that fails or does not answer is dropped and named. The others go on; with none left the
 //! relay ends.
 //!
-//! Parts begin in order and end in any order, so after a failure only what [`Moved::written`] holds is
-//! certain. A request that is never answered is given up after its deadline, while the device may still
-//! use its slot. A slot that the device may still write is not used again. Neither is a slot with a
-//! merged block, which holds bytes beside the copy. Any other slot is used again, and its range does
-//! not count as written. Memory in use does not grow with the length of the copy.
+//! Parts begin in order and end in any order, so after a failure only the ranges of
+//! [`Moved::written`] are certain. A request that is never answered is given up after its deadline,
+//! while the device may still use its slot. A slot that the device may still write is not used
+//! again. Neither is a slot with a merged block, which holds bytes from outside the copy. Any other
+//! slot is used again, and its range does not count as written. Memory in use does not grow with
+//! the length of the copy.
 
 mod load;
 mod moved;
@@ -104,7 +105,7 @@ pub enum RelayError {
         /// Number of requests.
         in_flight: u32,
     },
-    /// A request failed. What was in flight has ended, unless the ring says otherwise.
+    /// A request failed. Requests in flight have ended, unless the ring says otherwise.
     #[error("copy stopped after {} bytes", moved.written.total())]
     Stopped {
         /// Failure of the request.
@@ -157,7 +158,7 @@ pub fn relay<R: Ring>(
 
 /// Moves the pieces of `work` to one target until their end, a failure, or the watch's wish.
 ///
-/// Pieces of zeroes are made by the target itself where it can; else they are written out of
+/// Pieces of zeroes are made by the target itself if it can; else they are written out of
 /// `zeroes`, host memory full of zeroes that holds a target block at least. Without `zeroes` they are
 /// moved like data.
 ///
@@ -232,7 +233,7 @@ fn check<R: Ring>(ring: &R, transfers: &[Transfer]) -> Result<(), RelayError> {
     }
 }
 
-/// Hands requests to the ring and takes what has ended; an error leaves requests in flight.
+/// Hands requests to the ring and takes completions; an error leaves requests in flight.
 fn drive<R: Ring>(
     ring: &mut R,
     state: &mut RelayState<'_>,

@@ -19,7 +19,7 @@ pub(crate) fn count(latencies: &mut Histogram<u64>, latency: Nanos) {
     let _ = latencies.record(latency.0);
 }
 
-/// Percentiles of latencies; all zero where nothing was counted.
+/// Percentiles of latencies; all zero if nothing was counted.
 pub(crate) fn percentiles(latency: &Histogram<u64>) -> Percentiles {
     if latency.is_empty() {
         return Percentiles::default();
@@ -87,7 +87,7 @@ impl Moved {
         self.bytes + self.zeroed + self.zeroes_written + self.skipped
     }
 
-    /// Returns the offset of the copy below which everything is written.
+    /// Returns the end of the written range that starts at offset zero of the copy.
     pub fn contiguous(&self) -> u64 {
         self.written.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
     }

@@ -5,10 +5,10 @@ use peerlane_units::{ByteRate, Nanos};
 /// Largest burst after a pause: as much as the rate allows in this time.
 const BURST: Nanos = Nanos(100_000_000);
 
-/// Bounds the rate at which parts begin; told the time, so that a simulated clock drives it too.
+/// Bounds the rate at which parts begin; told the time, so a simulated clock drives it too.
 ///
-/// The bucket is kept as the time at which it is no longer in debt: a part larger than the burst begins
-/// on time and is paid for afterwards, so that the mean holds for any size.
+/// The bucket is kept as the time when its debt ends: a part larger than the burst begins on time
+/// and is paid for afterwards, so the mean holds for any size.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
     rate: ByteRate,

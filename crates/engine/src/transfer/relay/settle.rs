@@ -146,7 +146,7 @@ impl RelayState<'_> {
         self.free(slot);
     }
 
-    /// Frees a slot of which nothing is left to do.
+    /// Frees a slot whose part is over.
     fn free(&mut self, slot: usize) {
         if !self.slots[slot].is_over() {
             return;

@@ -45,7 +45,7 @@ pub enum ShapeFault {
         /// Length of the region.
         region_length: u64,
     },
-    /// The end is no whole block and the tail does not say how to write it.
+    /// The end is not a whole block and the tail does not say how to write it.
     #[error(
         "{length} bytes end within a block of {block} bytes, which a {tail:?} tail cannot write"
     )]

@@ -13,9 +13,9 @@ use crate::io::ring::{Action, FileId, RegionId};
 pub(super) enum PartRequest {
     /// Reads the block of a target that payload is merged into.
     Merge(usize),
-    /// Reads the source, over what was merged.
+    /// Reads the source, over the merged bytes.
     Read,
-    /// Works on what was read.
+    /// Works on the bytes read.
     Stage(u32),
     /// Writes to a target.
     Write(usize),
@@ -49,10 +49,10 @@ impl PartRequest {
 #[derive(Debug, Default)]
 pub(super) struct PartSlot {
     pub(super) part: Option<CopyPart>,
-    /// Remaining requests, in the order in which they begin.
+    /// Remaining requests, in the order of their beginnings.
     legs: Vec<(PartRequest, Request)>,
-    /// Never used again: a device that did not answer may still write it, or read bytes beside the
-    /// copy from it.
+    /// Never used again: a device that did not answer may still write it, or read bytes from
+    /// outside the copy out of it.
     pub(super) is_lost: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The account of each stage: chunks, latencies, and the time in which it had something to do.
+//! The account of each stage: chunks, latencies, and its busy time.
 
 use hdrhistogram::Histogram;
 use peerlane_results::StageRecord;
@@ -13,7 +13,7 @@ pub(crate) struct StageTally {
     pub chunks: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Time in which it had one chunk at least.
+    /// Time with one chunk at least.
     pub busy: Nanos,
     /// From the start on a chunk to its end, in nanoseconds as the engine sees it.
     pub latency: Histogram<u64>,
@@ -66,7 +66,7 @@ impl StageTally {
         }
     }
 
-    /// Adds what the same stage did at another time.
+    /// Adds the account of the same stage from another time.
     pub(crate) fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.bytes += other.bytes;

@@ -1,5 +1,5 @@
-//! The state of a relay, without a ring and without a clock: which request comes next, and what each
-//! answer means.
+//! The state of a relay, without a ring and without a clock: chooses the next request, and
+//! interprets each answer.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -93,7 +93,7 @@ impl<'a> RelayState<'a> {
         }
     }
 
-    /// Begins nothing more once the watch wishes to stop; what is under way comes to its end.
+    /// Begins nothing more once the watch wishes to stop; parts under way come to their end.
     pub(super) fn hear_stop(&mut self) {
         if !self.interrupted && self.watch.stop_requested() {
             self.interrupted = self.has_more();
@@ -104,7 +104,7 @@ impl<'a> RelayState<'a> {
         self.stopped.get_or_insert(error);
     }
 
-    /// Time until the next part may begin, where nothing else keeps it.
+    /// Time until the rate lets the next part begin.
     pub(super) fn pause(&self) -> Nanos {
         self.pause
     }
@@ -131,7 +131,7 @@ impl<'a> RelayState<'a> {
         self.lanes.iter().all(|lane| lane.failed.is_some())
     }
 
-    /// True when nobody wants the result of a leg any more.
+    /// True when the result of a leg is of no more use.
     pub(super) fn is_in_vain(&self, leg: PartRequest) -> bool {
         match leg {
             PartRequest::Read | PartRequest::Stage(_) => {
@@ -174,8 +174,8 @@ impl<'a> RelayState<'a> {
         }
     }
 
-    /// A flush that is due. It comes before what waits: it vouches for what was written up to now, and
-    /// holds no slot.
+    /// A flush that is due. It comes before waiting requests: it vouches for all writes up to now,
+    /// and holds no slot.
     fn next_flush(&mut self, now: Nanos) -> Option<Operation> {
         let is_due = |target: &usize| {
             let lane = &self.lanes[*target];
@@ -198,7 +198,7 @@ impl<'a> RelayState<'a> {
         })
     }
 
-    /// Drops whoever did not answer for as long as the deadline.
+    /// Gives up requests older than the deadline, and blames their files.
     pub(super) fn give_up(&mut self, now: Nanos, deadline: Nanos) {
         let is_overdue = |(_, (_, since)): &(&u64, &(Flight, Nanos))| now.since(*since) >= deadline;
         let overdue: Vec<(u64, Flight, Nanos)> = (self.flights.iter().filter(is_overdue))
@@ -236,7 +236,7 @@ impl<'a> RelayState<'a> {
         self.stages.get_mut(usize::try_from(number).ok()?)
     }
 
-    /// Ends the target whose request failed, or all of it where that is the source's or a stage's.
+    /// Ends the target whose request failed, or all of it if that is the source's or a stage's.
     pub(super) fn blame(&mut self, leg: PartRequest, error: RequestError) {
         let error = match leg {
             PartRequest::Stage(number) => RequestError::Stage { number, source: Box::new(error) },

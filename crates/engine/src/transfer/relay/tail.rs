@@ -1,4 +1,4 @@
-//! The end of a copy that is no whole block of the target, merged in host memory.
+//! The end of a copy that is not a whole block of the target, merged in host memory.
 
 use peerlane_results::MemoryKind;
 
@@ -8,9 +8,9 @@ use crate::io::failure::{RequestError, Role};
 use crate::io::request::{EndOfFile, FilePlace, MemoryPlace, Request, RequestProgress, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 
-/// Writes what a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left over: reads the
-/// target's last block and the source's into host memory, puts the payload over the first, writes it.
-/// Returns the bytes of payload, zero where the copy ends on a block.
+/// Writes the tail that a relay with [`MergeInHost`](peerlane_results::Tail::MergeInHost) left
+/// over: reads the target's last block and the source's into host memory, puts the payload over the
+/// first, writes it. Returns the bytes of payload, zero if the copy ends on a block.
 ///
 /// With stages it is the last chunk, and they work on it here.
 ///

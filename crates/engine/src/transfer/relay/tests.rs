@@ -105,8 +105,8 @@ impl RelayCase {
         self.ring.file(self.transfer.target).unwrap().bytes.clone()
     }
 
-    /// Checks the target beyond the payload. It keeps its old content, but for rubbish up to the
-    /// end of the block where the owner is going to cut it off.
+    /// Checks the target beyond the payload. It keeps its old content, except for rubbish up to the
+    /// end of a block that the owner is going to cut off.
     fn check_surroundings(&mut self, seed: u64) {
         let start = usize_of(self.transfer.target_offset);
         let end = start + self.payload.len();

@@ -1,8 +1,8 @@
 //! Work of a relay, piece by piece, and its accounts for each target.
 //!
-//! A copy that goes on after a crash, or one of a file with holes, is many pieces. They are asked for
-//! one at a time while others are in flight, so that neither their number nor the length of the copy
-//! shows in memory, and the drives never run dry between two of them.
+//! A copy that goes on after a crash, or one of a file with holes, is many pieces. They are asked
+//! for one at a time while others are in flight: memory in use grows neither with their number nor
+//! with the length of the copy, and the drives never run dry between two of them.
 
 use std::io;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::plan::TARGETS_MAX;
 pub(crate) struct Targets(u16);
 
 impl Targets {
-    /// The set of those below `count` for which `holds` is true.
+    /// The set of all targets below `count` that satisfy `holds`.
     pub(crate) fn from_fn(count: usize, holds: impl Fn(usize) -> bool) -> Self {
         (0..count.min(TARGETS_MAX))
             .filter(|&target| holds(target))
@@ -50,15 +50,15 @@ impl Targets {
     }
 }
 
-/// A piece of the copy, and which target wants what of it; one that wants nothing has it already.
+/// A piece of the copy, and each target's share of it; a target without one has it already.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WorkPiece {
     /// Offsets from the start of the copy.
     pub range: Range<u64>,
-    /// These get what is read from the source.
+    /// These get the bytes read from the source.
     pub payload: Targets,
-    /// It reads as zeroes at the source: these are made zero there, where that is possible without
-    /// moving bytes.
+    /// It reads as zeroes at the source: these targets get zeroes, without moving bytes if
+    /// possible.
     pub zeroes: Targets,
     /// It reads as zeroes at the source and there already.
     pub nothing: Targets,
@@ -84,7 +84,7 @@ pub(crate) trait RelayWork {
     /// and targets, counted from the start of the copy, and ends on one or with the copy.
     ///
     /// # Errors
-    /// When it is not to be known what follows; the relay then drains and stops.
+    /// When the next piece cannot be told; the relay then drains and stops.
     fn next_piece(&mut self) -> Option<io::Result<WorkPiece>>;
 
     /// Bytes of the copy that a target has and that no piece holds for it: where progress begins.
@@ -103,7 +103,7 @@ pub(crate) trait RelayWork {
         let _ = range;
     }
 
-    /// Time until another part may begin, where there is a limit to the rate; zero when one may now.
+    /// Time until another part may begin under a limit to the rate; zero when one may now.
     fn pause(&self, now: Nanos) -> Nanos {
         let _ = now;
         Nanos(0)
@@ -125,7 +125,7 @@ pub(crate) trait RelayWork {
         false
     }
 
-    /// Is told before a flush is submitted: it vouches for what was written up to now, while other
+    /// Is told before a flush is submitted: it vouches for all writes up to now, while other
     /// requests go on.
     fn flush_begins(&mut self, target: usize) {
         let _ = target;
@@ -142,11 +142,11 @@ pub(crate) trait RelayWork {
 pub(crate) enum FlushOutcome {
     /// All that it vouches for is on stable storage.
     Flushed,
-    /// Nothing is known of what was written since the flush before.
+    /// Nothing is known of the writes since the flush before.
     Failed,
 }
 
-/// All of a copy to one target in one piece, of which no account is kept.
+/// All of a copy to one target in one piece, without an account.
 pub(super) struct Whole(pub(super) Option<Range<u64>>);
 
 impl RelayWork for Whole {

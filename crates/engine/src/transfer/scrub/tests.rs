@@ -7,7 +7,7 @@ use crate::io::ring::sim::{Mood, SimFault, SimFile, SimRegion, SimRing};
 const BLOCK: u64 = 4096;
 const OFFSET: usize = 8192;
 const LENGTH: usize = 8192;
-/// No whole number of what is borrowed.
+/// Not a multiple of the borrowed length.
 const MEMORY: usize = 9 * 4096;
 
 fn noise(length: usize, seed: u64) -> Vec<u8> {

@@ -1,11 +1,11 @@
 //! The manifest of a copy: a digest of each chunk, and a root over them.
 //!
 //! A manifest is text, a JSON object a line: a header, a line for each chunk in any order, and an end with
-//! the root. It is written beside its name, as FILE.part, while the copy goes on, and takes its name when
-//! the copy is complete; a copy that goes on after an interruption goes on with its lines. The root is the
-//! sum modulo 2^128 of the XXH3-128 digests of all lines, each as offset and length in 64 bits, lowest byte
-//! first, and the digest, highest byte first: it is the same in any order. It finds corruption; it is no
-//! signature.
+//! the root. It is written next to its name, as FILE.part, while the copy goes on, and takes its
+//! name when the copy is complete; a copy that goes on after an interruption goes on with its
+//! lines. The root is the sum modulo 2^128 of the XXH3-128 digests of all lines, each as offset and
+//! length in 64 bits, lowest byte first, and the digest, highest byte first: it is the same in any
+//! order. It finds corruption, but is not a signature.
 
 mod read;
 mod write;
@@ -154,7 +154,7 @@ pub enum ManifestError {
         /// The unfinished manifest.
         path: PathBuf,
     },
-    /// Somebody put another file in its place.
+    /// Another process put a file in its place.
     #[error("{} is not the file that this copy writes any more", path.display())]
     Replaced {
         /// The unfinished manifest.

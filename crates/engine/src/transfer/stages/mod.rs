@@ -1,7 +1,7 @@
 //! The stages of one copy: set up for the memory of its slots, with digests kept in a manifest.
 //!
-//! What a stage does is in [`stage`](crate::io::stage); how a ring drives it, in
-//! [`Staged`](crate::io::ring::Staged).
+//! The work of a stage is in [`stage`](crate::io::stage); [`Staged`](crate::io::ring::Staged)
+//! drives it.
 
 pub mod manifest;
 mod row;

@@ -25,13 +25,13 @@ use crate::io::stage::{
     StageNameError, chunk_digest,
 };
 
-/// Options of the stages of a copy, beside their names.
+/// Options of the stages of a copy, other than their names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stages {
     /// File for the digests of the chunks; `None` for a root only.
     pub manifest: Option<PathBuf>,
-    /// A program that does to a chunk what the stages do: from its standard input to its standard output,
-    /// with the offset of the chunk as its argument.
+    /// A program that changes a chunk as the stages do: from its standard input to its standard
+    /// output, with the offset of the chunk as its argument.
     pub twin: Option<PathBuf>,
 }
 
@@ -114,7 +114,7 @@ impl StageError {
 /// Memory of the slots, as a stage gets at it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SlotMemory<'a> {
-    /// The mapped region, where it is one.
+    /// The mapped region, if it is one.
     pub(crate) region: Option<&'a Region>,
     /// The GPU whose memory it is.
     pub(crate) gpu: Option<&'a GpuSide>,
@@ -187,7 +187,7 @@ impl StageRow {
     /// One stage, without a journal, whose digests are not kept.
     ///
     /// # Errors
-    /// [`StageError::Open`] where its file cannot be read.
+    /// [`StageError::Open`] if its file cannot be read.
     pub(crate) fn single(name: StageName) -> Result<Self, StageError> {
         identity(&name)?;
         Ok(Self { names: vec![name], ..Self::default() })
@@ -227,7 +227,7 @@ impl StageRow {
         self.names.iter().any(StageName::changes_content)
     }
 
-    /// Digests so far, where one of the stages makes them.
+    /// Digests so far, if one of the stages makes them.
     pub(crate) fn digests(&self) -> Option<MutexGuard<'_, ChunkDigests>> {
         self.digests.as_deref().map(lock)
     }
@@ -237,8 +237,8 @@ impl StageRow {
         self.digests().is_some_and(|digests| digests.has_manifest())
     }
 
-    /// Drops digests that are not of this copy, by its journal, or not of what that says is done. Returns
-    /// what lacks a digest.
+    /// Drops digests that are not of this copy, by its journal, or not of the ranges done. Returns
+    /// the ranges without a digest.
     pub(crate) fn keep_only(
         &self,
         copy: Option<&str>,
@@ -251,7 +251,7 @@ impl StageRow {
         Ok(digests.known().missing(0..digests.length()).collect())
     }
 
-    /// Ends the digests of a complete copy: the root, where one of the stages makes digests.
+    /// Ends the digests of a complete copy. Returns the root, if one of the stages makes digests.
     pub(crate) fn end(&self) -> Option<Result<String, ManifestError>> {
         self.digests().map(|mut digests| digests.finish().map(hex))
     }

@@ -61,7 +61,7 @@ pub enum VerifyEndsError {
         /// Cause.
         source: Box<EndError>,
     },
-    /// Both ends are the same bytes, which are equal whatever they are.
+    /// Both ends are the same bytes: a comparison would tell nothing.
     #[error(
         "cannot compare {source_path} with {target_path}: both are the same bytes of one file or drive"
     )]
@@ -76,7 +76,7 @@ pub enum VerifyEndsError {
     File {
         /// The operation that failed, as a verb.
         action: &'static str,
-        /// On what.
+        /// Path of the end.
         path: PathBuf,
         /// Answer of the system.
         source: io::Error,
@@ -88,7 +88,7 @@ pub enum VerifyEndsError {
         option: &'static str,
         /// Its value.
         offset: Bytes,
-        /// Of which end.
+        /// Path of the end.
         path: String,
         /// Block size.
         block: Bytes,
@@ -157,9 +157,9 @@ impl VerifyEndsError {
     }
 }
 
-/// Compares what is at two endpoints, both read by host memory with direct I/O.
+/// Compares two endpoints, both read by host memory with direct I/O.
 ///
-/// A target that ends before its source does differs; that is no error.
+/// A target that ends before its source differs; that is not an error.
 ///
 /// # Errors
 /// [`VerifyEndsError`] when the comparison came to no result.

@@ -1,4 +1,4 @@
-//! Compares what was read, byte by byte, and hashes both sides.
+//! Compares the bytes read, one by one, and hashes both sides.
 
 use std::hash::Hasher;
 
@@ -40,7 +40,7 @@ impl CompareTally {
         }
     }
 
-    /// Compares what a pair of requests has read; pairs come in the order of their offsets.
+    /// Compares the bytes of a pair of requests; pairs come in the order of their offsets.
     pub(super) fn compare(&mut self, bytes: &[u8], pair: &[Request]) {
         let [source, target] = pair else { return };
         let part = |request: &Request| {
@@ -103,7 +103,7 @@ impl Mismatch {
     }
 }
 
-/// A number that fits, since what it counts is in memory.
+/// A number that fits, since it counts bytes in memory.
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

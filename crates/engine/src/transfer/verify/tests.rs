@@ -183,7 +183,7 @@ fn too_little_host_memory_is_refused() {
     assert!(matches!(bench.run(), Err(VerifyError::Shape { length: 8191 })));
 }
 
-/// A ring that notes what is in flight whenever memory is looked at.
+/// A ring that notes the requests in flight whenever memory is looked at.
 struct Noting(SimRing, Vec<u32>);
 
 impl Around for Noting {

@@ -14,7 +14,7 @@ const TOOLS: [&str; 22] = [
     "awk", "bash", "cat", "chmod", "cmp", "cp", "dash", "dirname", "grep", "head", "id", "mkdir",
     "mv", "paste", "readlink", "rm", "rmdir", "sed", "sh", "sort", "tr", "env",
 ];
-/// Notes its call. Fails where the tree has a file for that, or where the real one would.
+/// Notes its call. Fails if the tree has a file for that, or if the real one would.
 const STUB: &str = r#"#!/bin/sh
 name=${0##*/}
 echo "$name${*:+ $*}" >>"$PEERLANE_ROOT/calls"
@@ -108,7 +108,7 @@ impl Tree {
         self.command(script).output().expect("a shell")
     }
 
-    /// Runs a script that has to succeed; what it says.
+    /// Runs a script that has to succeed. Returns its output.
     pub(super) fn succeed(&self, script: &str) -> String {
         let output = self.run(script);
         let said = said(&output);
@@ -116,7 +116,7 @@ impl Tree {
         said
     }
 
-    /// Runs a script that has to end with 1; what it says.
+    /// Runs a script that has to end with 1. Returns its output.
     pub(super) fn fail(&self, script: &str) -> String {
         let output = self.run(script);
         let said = said(&output);

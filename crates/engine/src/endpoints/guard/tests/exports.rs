@@ -23,7 +23,7 @@ impl DeviceTree {
         symlink(self.path(&subsystem), link).unwrap();
     }
 
-    /// Adds the disk by which this machine is a host of its own export.
+    /// Adds the disk that makes this machine a host of its own export.
     fn head(&mut self, name: &str) -> String {
         let number = self.device(name);
         for (file, text) in [

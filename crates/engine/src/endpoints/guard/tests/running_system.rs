@@ -1,4 +1,4 @@
-//! No hint asks for the end of what the running system needs.
+//! Hints never ask to stop something that the running system needs.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -7,7 +7,7 @@ use proptest::sample::select;
 
 use super::*;
 
-/// Layers between the disk and what is mounted.
+/// Layers between the disk and the mounted file system.
 #[derive(Debug, Clone, Copy)]
 enum Layers {
     None,
@@ -16,7 +16,7 @@ enum Layers {
     VolumeOnArray,
 }
 
-/// Name by which the copy is to write.
+/// The device that the copy names as its target.
 #[derive(Debug, Clone, Copy)]
 enum Target {
     Disk,

@@ -16,7 +16,7 @@ impl DeviceTree {
         number
     }
 
-    /// Adds a partition of 32 MiB of which the kernel tells the place.
+    /// Adds a partition of 32 MiB whose place the kernel tells.
     fn part(&mut self, place: &str, start: Bytes) -> (String, BlockDevice) {
         let number = self.device(place);
         let (disk, name) = place.split_once('/').unwrap();

@@ -81,7 +81,7 @@ impl Bounce {
         u32::try_from(self.to_host.in_flight() + self.ready.len()).unwrap_or(u32::MAX)
     }
 
-    /// Begins an operation; what failed at once ends at once, and what was said of it is returned.
+    /// Begins an operation. One that fails at once ends at once; its error text is returned.
     pub(super) fn push(
         &mut self,
         ring: &mut Uring,
@@ -117,7 +117,8 @@ impl Bounce {
         ring.push(Operation { region, region_offset, tag, ..*operation })
     }
 
-    /// Takes what the ring below did for the piece of a slot; says why where its copy does not begin.
+    /// Takes the completion of the ring below for the piece of a slot. Returns the reason if its
+    /// copy does not begin.
     pub(super) fn moved(
         &mut self,
         slot: usize,
@@ -137,7 +138,7 @@ impl Bounce {
         }
     }
 
-    /// Begins the copy of a slot; says why where it does not begin.
+    /// Begins the copy of a slot; says why if it does not begin.
     fn copy(
         &mut self,
         slot: usize,
@@ -170,7 +171,7 @@ impl Bounce {
         Some(error.to_string())
     }
 
-    /// Takes what the copy engine did; says why where it failed.
+    /// Takes finished copies of the copy engine. Returns the reason for a failure.
     pub(super) fn look(
         &mut self,
         ring: &mut Uring,

@@ -5,10 +5,10 @@
 //!   way round. Payload rests in host memory on its way.
 //! - [`GpuRing::cufile`]: requests go to cuFile, whose calls return when they are done, each by a thread.
 //!
-//! The one thing to know: to what uses it, it is a ring like any other, so that what streams from a drive into
-//! the memory of another drive streams into a GPU. Memory of a GPU is a region that has no
-//! bytes. Whoever waits is woken by the drive; for copies it looks again after a pause of [`NAP`], so that the
-//! latency of a request is at most that much too long.
+//! To its users it is a ring like any other, so code that streams from a drive into the memory of
+//! another drive streams into a GPU. Memory of a GPU is a region that has no bytes. The drive wakes
+//! a wait; for copies the wait looks again after a pause of [`NAP`], so the measured latency of a
+//! request is at most that much too long.
 
 mod bounce;
 mod workers;
@@ -30,15 +30,15 @@ use super::{Completion, FileId, Operation, PushError, RegionId, Ring, Uring};
 use bounce::Bounce;
 use workers::Workers;
 
-/// Pause between two looks at copies: about what 1 MiB takes over 16 lanes of PCIe 4.0.
+/// Pause between two looks at copies: about the time of 1 MiB over 16 lanes of PCIe 4.0.
 const NAP: Nanos = Nanos(50_000);
 
 /// Tries of a mode of cuFile that another user is in the way of, and the time between.
 const MODE_TRIES: u32 = 200;
 const MODE_NAP: Duration = Duration::from_millis(10);
 
-/// Opens cuFile in a mode. Somebody else of this process may still be at the mode before: there is one for
-/// all of them.
+/// Opens cuFile in a mode. Another user in this process may still need the mode before: the process
+/// has only one.
 pub(crate) fn open_cufile(mode: Mode) -> Result<Arc<CuFileSession>, CuFileError> {
     for _ in 0..MODE_TRIES {
         match cufile::open(mode) {
@@ -83,7 +83,7 @@ struct RingTags {
 
 /// A tag of the ring below, told apart.
 enum Own {
-    /// Somebody else's operation, by its tag.
+    /// An operation of the ring's user, by its tag.
     Other(u64),
     /// The piece in a slot.
     Slot(usize),
@@ -153,7 +153,7 @@ impl GpuRing {
         Ok(self.place(RegionMemory::Gpu(memory)))
     }
 
-    /// Takes a file; what cuFile says of it is kept.
+    /// Takes a file, and registers it with cuFile.
     ///
     /// # Errors
     /// The system's answer, or cuFile's.
@@ -216,7 +216,7 @@ impl GpuRing {
         pushed
     }
 
-    /// Takes what ended, and lets pieces go on that wait for it.
+    /// Takes completions, and lets pieces go on that wait for them.
     fn collect(&mut self) {
         while let Some(Completion { tag, result }) = self.ring.pop() {
             match (self.tags.take(tag), &mut self.way) {

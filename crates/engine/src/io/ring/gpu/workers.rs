@@ -20,7 +20,7 @@ use super::super::{Action, Completion, FileId, Operation, PushError};
 /// Most threads: each is a request in flight.
 const THREADS_MAX: u32 = 128;
 /// Time that a dropped ring waits for requests. Then it leaves them to their threads, which hold
-/// what they work on.
+/// their file and memory.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// A request with all that it needs.
@@ -110,7 +110,7 @@ impl Workers {
         Ok(None)
     }
 
-    /// Takes what is done; says why where something failed.
+    /// Takes finished requests. Returns the reason for a failure.
     pub(super) fn look(&mut self, ended: &mut VecDeque<Completion>) -> Option<String> {
         let mut failed = None;
         while let Ok(done) = self.done.try_recv() {
@@ -119,7 +119,7 @@ impl Workers {
         failed
     }
 
-    /// Waits for one request; says why where it failed.
+    /// Waits for one request; says why if it failed.
     pub(super) fn wait(
         &mut self,
         timeout: Nanos,

@@ -59,7 +59,8 @@ impl Cache {
         }
     }
 
-    /// Puts each write before the barrier on the medium or drops it, by chance; nobody tries again.
+    /// Puts each write before the barrier on the medium or drops it, by chance. None is tried
+    /// again.
     pub(super) fn forget(&mut self, barrier: u64, random: &mut Random) {
         let forgotten = self.written.partition_point(|written| written.number < barrier);
         for written in self.written.drain(..forgotten) {
@@ -69,7 +70,7 @@ impl Cache {
         }
     }
 
-    /// Each block that was not flushed is on the medium or not. Returns what the medium holds.
+    /// Each block that was not flushed is on the medium or not. Returns the content of the medium.
     pub(super) fn lose(&mut self, block: u64, random: &mut Random) -> Vec<u8> {
         let block = usize::try_from(block.max(1)).unwrap_or(1);
         for written in self.written.drain(..) {

@@ -1,4 +1,4 @@
-//! A simulated file or block device: its content, its cache, what is wrong with it.
+//! A simulated file or block device: its content, its cache, its faults.
 
 use std::ops::Range;
 
@@ -31,7 +31,7 @@ pub struct SimFile {
     pub zero_refusal: Option<Errno>,
     /// Transfers with device memory that are lost although they succeed.
     pub lost: Lost,
-    /// Offset of a sector that keeps what it holds, although every request succeeds.
+    /// Offset of a sector that keeps its content, although every request succeeds.
     pub lost_sector: Option<u64>,
     /// Flushes that succeed before one that fails, once.
     pub failing_flush: Option<u32>,
@@ -44,7 +44,7 @@ pub struct SimFile {
 }
 
 impl SimFile {
-    /// Loses what was not flushed, in part; nothing where there is no cache.
+    /// Loses unflushed writes, in part; nothing without a cache.
     pub(crate) fn lose_power(&mut self, random: &mut Random) {
         if let Some(cache) = &mut self.cache {
             // A page cache takes any length, and is written to the medium in sectors.
@@ -108,7 +108,7 @@ pub struct SimFault {
     pub errno: Option<Errno>,
 }
 
-/// Keeps what had ended when the flush was submitted; of what a failed one was to keep nobody knows.
+/// Keeps the writes that had ended when the flush was submitted. After a failed one chance decides.
 pub(super) fn flush(file: &mut SimFile, barrier: u64, random: &mut Random) -> Result<u32, Errno> {
     let fault = file.faults.iter().find(|fault| fault.action == Action::Flush);
     let errno = fault.and_then(|fault| fault.errno).or(file.is_gone.then_some(Errno::IO));

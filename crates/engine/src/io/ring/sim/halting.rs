@@ -1,4 +1,4 @@
-//! A program that is stopped again and again, as by Ctrl-Z or on a machine with too much to do.
+//! A program that is stopped again and again, e.g. by Ctrl-Z or on an overloaded machine.
 
 use std::io;
 
@@ -7,8 +7,8 @@ use peerlane_units::Nanos;
 use super::SimRing;
 use crate::io::ring::{Around, Ring};
 
-/// A ring whose program stands still after every submission: what ends meanwhile is told by the next
-/// one, as a kernel does that leaves completions to the task that asks for them (Linux 7.2
+/// A ring whose program stands still after every submission: the next one reports completions of
+/// that time, as in a kernel that leaves them to the task that asks for them (Linux 7.2
 /// `io_uring/io_uring.c`, `IORING_SETUP_DEFER_TASKRUN`).
 pub(crate) struct Halting {
     pub(crate) ring: SimRing,

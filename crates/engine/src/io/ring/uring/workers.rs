@@ -60,7 +60,7 @@ fn poll(descriptor: BorrowedFd<'_>) -> RingRequest {
 }
 
 impl Uring {
-    /// Returns the task of a worker; `None` for what the kernel does without blocking.
+    /// Returns the task of a worker; `None` for operations that the kernel does without blocking.
     pub(super) fn task(&self, operation: &Operation) -> Option<Task> {
         if self.namespace(operation.file).is_some() {
             return None;
@@ -76,7 +76,7 @@ impl Uring {
         }
     }
 
-    /// Hands a task to the worker of a file; false where it has too much to do.
+    /// Hands a task to the worker of a file; false if it has too much to do.
     pub(super) fn hand_to_worker(&mut self, number: u64, file: FileId, task: Task) -> bool {
         let index = usize::try_from(file.0).unwrap_or(usize::MAX);
         let asked = match self.files.get_mut(index).and_then(Option::as_mut) {
@@ -111,8 +111,8 @@ impl Uring {
         }
     }
 
-    /// Has the kernel end a wait once something can be read; false where there is no room to ask for it, or
-    /// another descriptor is watched.
+    /// Has the kernel end a wait once the descriptor is readable; false without room for that
+    /// request, or if another descriptor is watched.
     pub(super) fn watch_descriptor(&mut self, descriptor: BorrowedFd<'_>) -> bool {
         if let Some(watched) = self.watching {
             return watched == descriptor.as_raw_fd();
@@ -126,7 +126,7 @@ impl Uring {
         pushed
     }
 
-    /// Takes what the worker of a file has answered.
+    /// Takes answers from the worker of a file.
     pub(super) fn take_answers(&mut self, file: u64) {
         let index = usize::try_from(file).unwrap_or(usize::MAX);
         let Some(attached) = self.files.get_mut(index).and_then(Option::as_mut) else { return };

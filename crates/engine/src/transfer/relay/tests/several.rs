@@ -10,7 +10,7 @@ use super::*;
 const KIB: u64 = 1 << 10;
 const LENGTH: u64 = 256 * KIB + 512;
 
-/// All of a copy for every target, and what each was told.
+/// All of a copy for every target, and the calls for each.
 struct Everything {
     pieces: VecDeque<WorkPiece>,
     wrote: Vec<u64>,

@@ -16,7 +16,7 @@ use crate::io::stage::{Chunk, Stage, StageFault};
 
 const REQUEST: u64 = 8 << 10;
 
-/// Offset and length of chunks, in the order in which a stage got them.
+/// Offset and length of chunks, in the order of their arrival at a stage.
 type SharedChunks = Rc<RefCell<Vec<(u64, u64)>>>;
 
 /// Inverts every byte, and ends after it was asked a few times.
@@ -92,7 +92,7 @@ impl StageCase {
         }
     }
 
-    /// The source, what is at the target, and how the relay ended.
+    /// The source, the content of the target, and the outcome of the relay.
     fn run(self) -> (Vec<u8>, Vec<u8>, Result<Relayed, RelayError>) {
         let mut ring = SimRing::new(32, self.seed, self.mood);
         let room = usize::try_from(self.length.next_multiple_of(4096)).unwrap();

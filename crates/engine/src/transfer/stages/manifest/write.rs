@@ -72,7 +72,7 @@ impl ChunkDigests {
         Ok(Self { sink, is_kept: true, ..Self::without_manifest(header) })
     }
 
-    /// Goes on with an unfinished manifest; begins one where there is none.
+    /// Goes on with an unfinished manifest; begins one if there is none.
     ///
     /// # Errors
     /// When it is of another copy, or cannot be read or written.
@@ -111,7 +111,8 @@ impl ChunkDigests {
         Ok(digests)
     }
 
-    /// Takes the lines of an unfinished manifest up to the first that is not whole; returns where they end.
+    /// Takes the lines of an unfinished manifest up to the first that is not whole; returns the end
+    /// of those.
     fn take_lines(&mut self, file: &File, part: &Path) -> Result<u64, ManifestError> {
         let mut lines = BufReader::new(file);
         let (mut line, mut end) = (String::new(), 0);
@@ -165,8 +166,8 @@ impl ChunkDigests {
         &self.header.copy
     }
 
-    /// Keeps the digests of what a journal says is done, where they are of its copy; all others are made
-    /// again.
+    /// Keeps the digests of the ranges that a journal claims, if they are of its copy; all others
+    /// are made again.
     ///
     /// # Errors
     /// When a manifest of another copy has the name, or the lines cannot be written again.
@@ -218,7 +219,7 @@ impl ChunkDigests {
         &self.known
     }
 
-    /// True if a file keeps the digests, so that a copy can go on with them.
+    /// True if a file keeps the digests for a copy to go on with.
     pub(crate) fn has_manifest(&self) -> bool {
         self.is_kept
     }
