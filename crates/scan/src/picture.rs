@@ -79,7 +79,7 @@ pub struct Picture {
 /// The picture in each of these poses, ready to be looked for; a pose that is given twice counts once.
 ///
 /// # Errors
-/// [`PictureError`] of the first pose in which it cannot be told from its surroundings.
+/// [`PictureError`] of the first pose that cannot be told from its surroundings.
 pub fn pictures(
     gray: &Gray,
     opacity: Option<&Gray>,
@@ -192,8 +192,8 @@ impl Hit {
     }
 }
 
-/// Half a square of this level: what a layer leaves out on each side, so that squares which lie up to
-/// half a square beside those of the layer still have nothing but picture in them.
+/// Half a square of this level: a layer leaves out this much on each side. Squares up to half a
+/// square off its own then still have nothing but picture in them.
 pub(crate) fn margin(level: u32) -> usize {
     (1 << level) / 2
 }

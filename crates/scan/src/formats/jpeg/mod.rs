@@ -5,9 +5,9 @@
 //! colours: the other coefficients are stepped over bit by bit.
 //!
 //! Leaves out arithmetic coding, 12 bits, lossless and hierarchical files, and brightness that is
-//! stored at less than full resolution: `None`, and the whole image is decoded in place of it. The one
-//! thing to know: what is broken past the header gives `None` too, so that only one decoder says what
-//! is wrong with a file.
+//! stored at less than full resolution: `None`, and the whole image is decoded instead. The one
+//! thing to know: damage past the header gives `None` too, so only one decoder reports faults of a
+//! file.
 
 mod bits;
 mod huffman;
@@ -39,7 +39,7 @@ impl Means {
     }
 }
 
-/// The means of the blocks of brightness; `None` for what is no such file.
+/// The means of the blocks of brightness; `None` for other files.
 pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
     let mut file = JpegFile::default();
     let mut at = 2;
@@ -66,7 +66,7 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
     }
 }
 
-/// The orientation that Exif data of the file has; 1, upright, where there is none.
+/// The orientation in the Exif data of the file; 1, upright, without any.
 pub(super) fn orientation(bytes: &[u8]) -> u64 {
     let mut at = 2;
     while let Some((marker, body, next)) = segment(bytes, at) {
