@@ -53,7 +53,7 @@ pub(crate) fn has_pvh_entry(image: &[u8]) -> bool {
     })
 }
 
-/// The name and type of the first of these notes, and what comes after it. Names and descriptions end at multiples of 4.
+/// The name and type of the first of these notes, and the notes after it. Names and descriptions end at multiples of 4.
 fn note(notes: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     const HEAD: usize = 12;
     let (name, description) = (number(notes, 0, 4)?, number(notes, 4, 4)?);

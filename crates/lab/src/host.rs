@@ -1,4 +1,4 @@
-//! One lab run on the host: prepare, boot, pass streams on, collect what came back.
+//! One lab run on the host: prepare, boot, pass streams on, collect the results.
 //!
 //! Everything the run makes lies in one temporary folder that goes away with it. QEMU never outlives
 //! the run: it is killed on every way out, and by the kernel when this process dies.
@@ -51,7 +51,7 @@ pub struct BootOptions {
     pub drives: Vec<(String, PathBuf)>,
     /// Path of the DMA report, which is recorded only when this is set.
     pub dma: Option<PathBuf>,
-    /// Folder that receives what the command leaves in `$OUT`.
+    /// Folder for the files that the command leaves in `$OUT`.
     pub out: Option<PathBuf>,
     /// Modules of the guest's kernel that are loaded before the command, besides those it cannot do
     /// without; their dependencies come along.
@@ -302,8 +302,8 @@ fn status_of(ended: GuestEnd, options: &BootOptions, folder: &Path) -> Result<i3
     }
 }
 
-/// The last lines of the console, indented, without control characters; before them the line in
-/// which the kernel says why it gave up, which a long trace may have followed.
+/// The last lines of the console, indented, without control characters; before them the line with
+/// the kernel's reason for its panic, since a long trace may follow that.
 fn tail(console: &[u8]) -> String {
     const LINES: usize = 20;
     const LAST_WORDS: &str = "Kernel panic";

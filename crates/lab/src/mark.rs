@@ -60,7 +60,7 @@ impl Mark {
     }
 }
 
-/// Tells the DMA recorder what the next transfers are for; does nothing outside a lab.
+/// Tells the DMA recorder the purpose of the next transfers; does nothing outside a lab.
 ///
 /// The phase holds for the whole guest, not for one thread.
 ///

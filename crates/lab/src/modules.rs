@@ -2,7 +2,7 @@
 //! and those that were asked for.
 //!
 //! Dependencies come from the modules' own `.modinfo`, which needs no `modules.dep`: unpacked packages
-//! lack it. Modules are decompressed on the host, so that the guest needs no tool for it.
+//! lack it. Modules are decompressed on the host, so the guest needs no tool for it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ pub(crate) fn ram_bar(kernel: &KernelImage) -> Result<LoadableModule, LabError> 
     Ok(LoadableModule { file_name: format!("{RAM_BAR}.ko"), image: read_module(&path)? })
 }
 
-/// Adds `name` and what it depends on to `order`.
+/// Adds `name` and its dependencies to `order`.
 fn add(
     name: &str,
     builtin: &[String],
