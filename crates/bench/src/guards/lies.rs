@@ -1,6 +1,6 @@
 //! Planted lies, each told by something that moves payload on simulated drives: a route that falls back,
 //! a target that stores zeros, a clock that runs wrong, a drive faster than its link. The honest run
-//! beside them passes the same guards.
+//! next to them passes the same guards.
 
 use std::collections::BTreeMap;
 
@@ -95,7 +95,7 @@ struct FakeStage {
 }
 
 impl FakeStage {
-    /// `page_time` is what a drive needs for 4 KiB.
+    /// `page_time` is the time of a drive for 4 KiB.
     fn new(page_time: Nanos, lost: Lost) -> Self {
         let mut payload = Vec::new();
         let mut random = Random::new(1);
@@ -151,7 +151,7 @@ impl FakeStage {
         stage
     }
 
-    /// Writes what the block layer would show by now.
+    /// Writes the counters that the block layer would show by now.
     fn plant_counters(&self) {
         for (name, bytes) in ["nvme0n1", "nvme1n1"].into_iter().zip(self.ring.drives) {
             let (read, written) = (1000 + bytes.read.0 / 512, 1000 + bytes.written.0 / 512);

@@ -92,7 +92,7 @@ pub enum Nonsense {
         /// Duration.
         asleep: Nanos,
     },
-    /// The time of a run is not within the time in which it ran.
+    /// The time of a run exceeds the window around it.
     #[error("{case}: it took {elapsed}, within {window}")]
     TimeOutside {
         /// The case.

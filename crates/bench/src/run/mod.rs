@@ -260,7 +260,7 @@ fn fill(
     Ok(())
 }
 
-/// Looks what the sources hold, each range once.
+/// Tests the content of the sources for zeroes, each range once.
 fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<(), RunError> {
     let mut seen: Vec<(String, Bytes, Bytes, bool)> = Vec::new();
     for case in cases {
@@ -297,7 +297,7 @@ fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<
     Ok(())
 }
 
-/// Gives what is done before the first run its tools.
+/// Gives `act`, a step before the first run, its tools.
 fn by_itself<T>(
     seed: u64,
     conditions: &Conditions<'_>,

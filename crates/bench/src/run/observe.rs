@@ -51,7 +51,7 @@ impl Observer {
         Self { watch, drives, around, clocks: TwoClocks::begin(clock, &RawClock) }
     }
 
-    /// Looks at what is only there while payload moves.
+    /// Looks at facts that exist only while payload moves.
     pub(super) fn look(&mut self) {
         self.watch.look();
     }

@@ -72,8 +72,8 @@ fn differences(ends: &[usize], rates: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// Every ordered pair of ten drives; what the drives of `slow` have as a source, and of `late` as a
-    /// target.
+    /// Every ordered pair of ten drives; those of `slow` have lower rates as a source, and those of
+    /// `late` as a target.
     fn matrix(seed: u64, slow: &[usize], late: &[usize]) -> Vec<(usize, usize, f64)> {
         let mut random = Random::new(seed);
         let mut pairs = Vec::new();

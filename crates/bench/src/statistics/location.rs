@@ -19,9 +19,9 @@ pub(crate) struct Effect {
 /// others.
 ///
 /// `pairs` has source, target and rate of each; `place` the place of each drive by its position. A
-/// permutation test: drives keep their rates, and places are dealt to them anew, after what each drive
-/// does by itself is taken out, so that a slow drive does not pass for a slow place. `None` where all
-/// pairs are near, or none.
+/// permutation test: the effect of each drive by itself is taken out, and then drives keep their
+/// rates while places are dealt to them anew. So a slow drive does not pass for a slow place.
+/// `None` if all pairs are near, or none.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
 pub(crate) fn effect_of_location(

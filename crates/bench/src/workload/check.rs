@@ -10,7 +10,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::{Brief, BriefError, Pattern};
 
-/// Most cases of a workload, transfers of a case and runs in all: bounds on time and on what a record holds.
+/// Most cases of a workload, transfers of a case and runs: bounds on time and on the size of a record.
 const CASES_MAX: usize = 10_000;
 const FLOWS_MAX: usize = 256;
 const RUNS_MAX: u64 = 1_000_000;

@@ -7,7 +7,7 @@ use super::{Brief, BriefError};
 /// Reasons why a text is not a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// It is no TOML, or a field is not what it should be.
+    /// It is not TOML, or a field has a wrong value.
     #[error("cannot read a workload")]
     Toml(#[from] Box<toml::de::Error>),
     /// A schema of another version.
