@@ -3,7 +3,7 @@
 use crate::Paper;
 use crate::document::{Art, Figure};
 
-/// What a report of any form begins with, and a figure of one.
+/// First line of a report of any form, and of a figure.
 pub(crate) const MARK: &str = "<!-- written by peerlane report -->";
 
 /// A figure as SVG, named after its title.

@@ -81,7 +81,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Tests whether a file begins as reports and their figures do, so that writing over it loses nothing
+/// Tests whether a file begins as reports and their figures do; writing over it then loses nothing
 /// else.
 pub fn is_report(beginning: &str) -> bool {
     beginning.strip_prefix("<!doctype html>\n").unwrap_or(beginning).starts_with(figure::MARK)

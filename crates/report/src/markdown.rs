@@ -68,7 +68,7 @@ fn write_block(text: &mut String, block: &Block) {
     }
 }
 
-/// A fence that no line can end (CommonMark 0.31, section 4.5): what is between is text.
+/// A fence that no line can end (CommonMark 0.31, section 4.5): everything inside is text.
 fn fence(lines: &[String]) -> String {
     let longest = |line: &String| line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let most = lines.iter().map(longest).max().unwrap_or(0);

@@ -44,7 +44,7 @@ impl<'a> RanCase<'a> {
         self.spec.flows.first()
     }
 
-    /// The path of all its flows, where it is one.
+    /// The path of its flows, if all share one.
     pub(super) fn path(&self) -> Option<Path> {
         common(self.spec, |flow| flow.path)
     }
@@ -58,12 +58,12 @@ impl<'a> RanCase<'a> {
         })
     }
 
-    /// The block size of all its flows, where it is one.
+    /// The block size of its flows, if all share one.
     pub(super) fn block(&self) -> Option<Bytes> {
         common(self.spec, |flow| flow.block)
     }
 
-    /// The queue depth of all its flows, where it is one.
+    /// The queue depth of its flows, if all share one.
     pub(super) fn depth(&self) -> Option<u32> {
         common(self.spec, |flow| flow.depth)
     }

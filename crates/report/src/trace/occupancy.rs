@@ -11,7 +11,7 @@ pub struct Occupied {
     pub memory: usize,
     /// The slot; `None` for a proof, a check, a tail or zeroes.
     pub slot: Option<u64>,
-    /// Offset in the source of what came into it first, in bytes.
+    /// Offset in the source of its first content, in bytes.
     pub offset: u64,
     /// From the submission of the read to the end of the last write out of it.
     pub span: Span,
