@@ -67,7 +67,7 @@ fn has(line: &str, phrase: &str) -> bool {
     })
 }
 
-/// What a user may read of a Rust file: its strings, and the comments that become help.
+/// The text of a Rust file that a user may read: its strings, and the comments that become help.
 fn shown(source: &str, has_help: bool) -> String {
     let end = source.find("#[cfg(test)]").unwrap_or(source.len());
     let source = &source[..end];

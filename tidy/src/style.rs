@@ -8,7 +8,7 @@ use crate::{Violation, markdown};
 /// The section of `CONTRIBUTING.md` with the limits.
 pub const SECTION: &str = "Counts with limits";
 
-/// Words with which a relative clause opens in place of a noun or a verb.
+/// Words that open a relative clause instead of a noun or a verb.
 const RELATIVE: [&str; 12] = [
     "what", "whether", "which", "who", "whose", "whom", "where", "when", "how", "why", "those",
     "that",
@@ -134,7 +134,7 @@ pub fn check(page: &str, counts: &[Count]) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    /// Each line behind a mark, so that the file does not count itself.
+    /// Each line behind a mark: the file does not count itself.
     const SOURCE: &str = "\
 |/// Which of them it is.
 |pub(crate) struct One;

@@ -137,7 +137,7 @@ pub fn schema() -> RecordSchema {
     RecordSchema::for_type::<Object>(SCHEMA)
 }
 
-/// The machine file as an object, so that both forms have the same keys, and who reaches whom.
+/// The machine file as an object with the same keys, and who reaches whom.
 ///
 /// # Errors
 /// [`TopologyJsonError`], which no machine brings about.

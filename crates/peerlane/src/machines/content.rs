@@ -1,4 +1,4 @@
-//! The form of what a person names, recognised by its content.
+//! The form of an argument of `--machine`, recognised by its content.
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -41,7 +41,7 @@ pub enum MachineError {
     /// Its machine file describes no machine.
     #[error("cannot read machine file {place}")]
     Text {
-        /// The file, or the name of what is built in.
+        /// The file, or the name of a built-in machine.
         place: String,
         /// Error of the machine file.
         source: Box<MachineFileError>,

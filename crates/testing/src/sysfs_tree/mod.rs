@@ -26,7 +26,7 @@ const MAJOR_EXTENDED: u32 = 259;
 /// The major number that device mapper usually gets.
 const MAJOR_MAPPER: u32 = 253;
 
-/// The tree in which [`Fabric::discover_snapshot`] finds a machine.
+/// The tree that [`Fabric::discover_snapshot`] reads back as the machine.
 ///
 /// # Errors
 /// When a name cannot be that of a file, two are the same, or there are too many.
