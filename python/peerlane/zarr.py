@@ -62,7 +62,7 @@ class Store(LocalStore):
         return self._counts.total
 
     def with_read_only(self, read_only: bool = False) -> Self:
-        """The same folder, with what was read counted together."""
+        """The same folder, with its reads counted together."""
         store = super().with_read_only(read_only)
         store._counts = self._counts
         return store

@@ -70,7 +70,7 @@ impl ErrorDetails {
         problem
     }
 
-    /// The same, with what was tried in front.
+    /// The same, with the attempted action in front.
     pub(crate) fn tried(kind: ExceptionKind, what: &str, error: &(dyn Error + 'static)) -> Self {
         let mut problem = Self::from_error(kind, error);
         problem.causes.insert(0, format!("cannot {what}"));
