@@ -211,7 +211,7 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan, deadline: Nanos) -> Result<Vec
     })
 }
 
-/// The plan for what was asked.
+/// The plan for the request.
 ///
 /// # Errors
 /// As [`run`].

@@ -19,7 +19,7 @@ pub(crate) fn command(words: &[OsString]) -> String {
     all.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The same with those targets only for which `is_kept` says so, in the order in which they were typed.
+/// The same with the targets that `is_kept` keeps, in the typed order.
 pub(crate) fn command_with(words: &[OsString], is_kept: &[bool]) -> String {
     let places = positionals(words);
     // The command itself and the source are in front of the targets.

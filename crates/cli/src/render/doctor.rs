@@ -136,7 +136,7 @@ impl<'a> BootParameters<'a> {
     }
 }
 
-/// The only setting of a step, where that is a parameter of the kernel.
+/// The only setting of a step, if that is a parameter of the kernel.
 fn parameter(step: &PlanStep) -> Option<&str> {
     match step.settings.as_slice() {
         [Setting::KernelParameter(parameter)] if !step.command.is_empty() => Some(parameter),

@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// The answer, then the plan and its candidates with their reasons; `probes` tell what was asked.
+/// The answer, then the plan and its candidates with their reasons, then the probes.
 pub(crate) fn plan(plan: &Plan, verdict: &str, probes: &[Probe]) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(verdict);
@@ -53,7 +53,7 @@ pub(crate) fn plan(plan: &Plan, verdict: &str, probes: &[Probe]) -> String {
     sheet.0
 }
 
-/// A drive is mostly slower than its link, so that a list of links alone would promise too much.
+/// A drive is mostly slower than its link: a list of links alone would promise too much.
 fn unmeasured(sheet: &mut LabelSheet, plan: &Plan) {
     if plan.unmeasured.is_empty() {
         return;

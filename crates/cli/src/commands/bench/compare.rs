@@ -1,4 +1,4 @@
-//! Two records of benchmarks beside each other.
+//! Two records of benchmarks, compared.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

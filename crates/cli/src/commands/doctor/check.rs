@@ -17,7 +17,7 @@ use crate::printer::Printer;
 /// Bytes of a reason in the line.
 const MAX_REASON: usize = 160;
 
-/// Exit status of what is unknown, failures among it.
+/// Exit status of an unknown answer, failures included.
 pub(crate) const UNKNOWN: u8 = 3;
 
 /// Status of a monitoring plugin.

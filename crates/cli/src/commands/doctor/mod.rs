@@ -22,7 +22,7 @@ const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 /// The longest wait for two GPUs.
 const PROOF_DEADLINE: Nanos = Nanos::seconds(60);
 
-/// Examines the machine and prints what was found.
+/// Examines the machine and prints the findings.
 ///
 /// # Errors
 /// When the machine or a boot configuration cannot be read, or the drop-ins cannot be written.

@@ -8,7 +8,7 @@ use crate::error::{Failure, Tried};
 use crate::printer::Printer;
 use crate::small_file;
 
-/// The longest picture: what is decoded has 2^28 pixels at most.
+/// The longest file of the picture: decoded it has 2^28 pixels at most.
 const PICTURE_MAX: u64 = 1 << 30;
 
 /// The threshold of normalised cross-correlation, and those that make sense of it.
