@@ -1,4 +1,4 @@
-//! Registers that a kernel sets by parameters, beside those that are predicted for it.
+//! Registers that a kernel sets by parameters, against the predicted ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn described(iommu: IommuMode, parameters: &[&str]) -> String {
     machine.to_toml()
 }
 
-/// Runs a script on a booted machine and returns what the program discovers there afterwards.
+/// Runs a script on a booted machine and returns the machine that the program discovers afterwards.
 fn discovered(lab: &LabRun, script: &str) -> Fabric {
     lab.run(&format!("{script}\npeerlane topo --format toml >$OUT/machine.toml"));
     Fabric::from_toml(&lab.text("machine.toml")).expect("a machine")

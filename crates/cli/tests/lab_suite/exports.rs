@@ -1,5 +1,5 @@
-//! Drives of a booted machine that it exports to NVMe hosts, of which it is one itself: what is refused, and
-//! that a drive whose far side is gone holds nobody.
+//! Drives that a booted machine exports to NVMe hosts, itself among them: refusals, and that a
+//! drive whose far side is gone does not hold up any program.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};

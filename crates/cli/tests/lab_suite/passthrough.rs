@@ -1,5 +1,5 @@
-//! Copies by passthrough nodes in booted machines: where the bytes went, what is refused, and that a
-//! block device which is beside the node is neither overwritten in use nor left with stale pages.
+//! Copies by passthrough nodes in booted machines: routes of the bytes, refusals, and that the
+//! block device of the node is neither overwritten in use nor left with stale pages.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{EndpointKind, Route};

@@ -17,7 +17,7 @@ fn in_memory() -> Scratch {
     Scratch::below("/dev/shm")
 }
 
-/// A file of which only the first and the last part were written.
+/// A file with only the first and the last part written.
 fn with_a_hole(folder: &Path) {
     let file = File::create(folder.join("holey")).expect("a file");
     for offset in [0, 3 * HOLE] {

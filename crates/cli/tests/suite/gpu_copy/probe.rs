@@ -1,4 +1,4 @@
-//! `plan --probe` between a file and a GPU: what the libraries say of each path.
+//! `plan --probe` between a file and a GPU: the answers of the libraries on each path.
 
 use std::fs;
 
