@@ -6,6 +6,7 @@
 //! code cannot drift apart. Checks of the compiler and clippy are left to them.
 #![forbid(unsafe_code)]
 
+mod clauses;
 pub mod dependencies;
 pub mod edges;
 pub mod fence;

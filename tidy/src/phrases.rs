@@ -50,7 +50,7 @@ fn in_text(path: &str, text: &str) -> Vec<Violation> {
     let mut findings = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
-        for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| has(&line, phrase)) {
+        for (phrase, instead) in PHRASES.iter().filter(|one| occurrences(&line, one.0) > 0) {
             let fault = format!("\"{phrase}\": say \"{instead}\"");
             findings.push(Violation::new(path, number + 1, fault));
         }
@@ -58,13 +58,14 @@ fn in_text(path: &str, text: &str) -> Vec<Violation> {
     findings
 }
 
-/// True when a line has the phrase as words of their own.
-fn has(line: &str, phrase: &str) -> bool {
-    line.match_indices(phrase).any(|(at, _)| {
-        let is_word = |next: Option<char>| next.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        !is_word(line[..at].chars().next_back())
-            && !is_word(line[at + phrase.len()..].chars().next())
-    })
+/// Counts the phrase in a text as words of their own.
+pub(crate) fn occurrences(text: &str, phrase: &str) -> usize {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_whole = |&(at, _): &(usize, &str)| {
+        let goes_on = phrase.starts_with(is_word) && text[..at].ends_with(is_word);
+        !goes_on && !text[at + phrase.len()..].starts_with(is_word)
+    };
+    text.match_indices(phrase).filter(is_whole).count()
 }
 
 /// The text of a Rust file that a user may read: its strings, and the comments that become help.
