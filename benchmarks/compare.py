@@ -9,7 +9,7 @@ comparisons that call the case faster or slower is to be no more than 5 %, since
 %. Then it lengthens every time of the second side by
 the slowdown, and compares again: that is to be found. `--turns 1 --repeats 20` measures either side once.
 
-Which side of a turn comes first is drawn. The machine's load is printed: what others do meanwhile is in the figures.
+Which side of a turn comes first is drawn. The machine's load is printed: work of others meanwhile is in the figures.
 """
 import json, os, random, tempfile
 from pathlib import Path

@@ -79,7 +79,7 @@ def route(path_or_device: Path, device: Path, *, machine: Path | None = None) ->
     """The route between a path and a device, or between two devices, in one word.
 
     Nothing is opened for data, no drive gets a command, and no root is needed. The word rests on the
-    topology and on what drivers are known to do: a copy proves its route before the first byte moves.
+    topology and on known behaviour of drivers: a copy proves its route before the first byte moves.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def simulate(
     workload
         A TOML file as ``peerlane bench run`` takes it, or the same as a dict.
     engine
-        What computes rates: bounds of each flow alone, fluids that share links, or packets.
+        Model of rates: bounds of each flow alone, fluids that share links, or packets.
     parameters
         A file of parameters of drives and host, before those that are built in.
 

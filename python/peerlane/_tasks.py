@@ -75,7 +75,7 @@ def _doctor_task(_: Mapping[str, Any]) -> Record:
 
 
 def _scan_task(work: Mapping[str, Any]) -> Record:
-    """Searches the files of a part, or with ``images`` what this node finds by these words."""
+    """Searches the files of a part, or those that this node finds by ``images``."""
     with tempfile.TemporaryDirectory(prefix="peerlane-") as folder:
         picture = _written(folder, work["picture"])
         files = work.get("files")

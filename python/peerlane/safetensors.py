@@ -156,7 +156,7 @@ def _header(path: Path) -> dict[str, Any]:
 def _check_names(
     shards: list[Path], headers: list[dict[str, Any]], wanted: dict[str, str] | None
 ) -> None:
-    """Holds the index against what files have; no tensor may be in two."""
+    """Checks the index against the files; no tensor may be in two."""
     where: dict[str, Path] = {}
     for shard, header in zip(shards, headers, strict=True):
         for tensor in header["tensors"]:

@@ -8,7 +8,7 @@
 >>> float(zarr.open_array(store, mode="r")[1, 2])
 514.0
 
-All but reading is zarr's own ``LocalStore``: what one of them wrote the other reads.
+All but reading is zarr's own ``LocalStore``: either reads the data that the other wrote.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class Store(LocalStore):
 
 
 class _Counts:
-    """What all threads of a store have read."""
+    """Bytes read by all threads of a store."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class _Counts:
 
 
 def _bounds(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
-    """The first byte and the one after the last, within what there is."""
+    """The first byte and the one after the last, within the file."""
     match byte_range:
         case None:
             return 0, size

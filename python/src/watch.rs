@@ -16,7 +16,7 @@ use crate::error::{ErrorDetails, ExceptionKind};
 /// Between two calls into Python.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tells Python what happens.
+/// Tells Python of events.
 pub(crate) struct PyWatch {
     /// Called with a phase, the bytes done and the bytes to do.
     progress: Option<Py<PyAny>>,

@@ -4,7 +4,7 @@ use crate::Violation;
 use crate::files::SourceFile;
 use crate::rust::literals_only;
 
-/// Each with what stands there instead.
+/// Each phrase with its replacement.
 const PHRASES: [(&str, &str); 17] = [
     ("none that moves payload", "No GPUs, NVMe drives, RDMA NICs or FPGA cards found"),
     ("peer traffic round", "Disable ACS redirect"),

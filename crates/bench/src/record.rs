@@ -25,7 +25,7 @@ pub enum RecordError {
     /// A schema of another kind or version.
     #[error("its schema is `{0}`, not `{BENCH_SCHEMA}`")]
     Schema(String),
-    /// It asks for what cannot be run.
+    /// It asks for a workload that cannot be run.
     #[error("it asks for what cannot be run")]
     Workload(#[from] BriefError),
     /// A run of a case that was not asked for, or not so.

@@ -11,7 +11,7 @@ use peerlane_units::Bytes;
 
 use crate::{LabError, drives};
 
-/// A card with what lies behind its memory.
+/// A card and its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabCard {
     /// The function of the machine.

@@ -50,7 +50,7 @@ pub enum LabError {
         /// Expected path of the module.
         path: PathBuf,
     },
-    /// The machine holds what this QEMU cannot emulate.
+    /// The machine has parts that this QEMU cannot emulate.
     #[error("cannot emulate {function} of machine {machine}: {reason}")]
     NotEmulated {
         /// Name of the machine.

@@ -33,7 +33,7 @@ impl KernelImage {
     /// Reads the release from a bzImage and looks for its module folder.
     ///
     /// # Errors
-    /// [`LabError::Io`] when it cannot be read, [`LabError::NotAKernel`] when it is no bzImage.
+    /// [`LabError::Io`] when it cannot be read, [`LabError::NotAKernel`] when it is not a bzImage.
     pub fn open(image: &Path) -> Result<Self, LabError> {
         let not_a_kernel =
             |reason: &str| LabError::NotAKernel { path: image.into(), reason: reason.to_owned() };
@@ -209,7 +209,7 @@ fn module_folders(image: &Path, release: &str) -> Vec<PathBuf> {
 }
 
 /// The release in a bzImage (Documentation/arch/x86/boot.rst: `HdrS` at 0x202, offset of the version
-/// text less 0x200 at 0x20e); `None` when it is no bzImage.
+/// text less 0x200 at 0x20e); `None` when it is not a bzImage.
 fn read_release(image: &Path) -> Result<Option<String>, LabError> {
     use std::io::Read;
     const LONGEST_HEADER: u64 = 64 << 10;

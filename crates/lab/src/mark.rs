@@ -20,7 +20,7 @@ pub(crate) const LAB_VARIABLE: &str = "PEERLANE_LAB";
 pub enum MarkPhase {
     /// Proof of a route, or reading back to verify: it may touch host memory on purpose.
     Check,
-    /// The payload itself; what holds where no mark was made.
+    /// The payload itself; also the default before any mark.
     Move,
 }
 

@@ -21,8 +21,8 @@ pub(crate) struct LoadableModule {
     pub(crate) image: Vec<u8>,
 }
 
-/// The modules to load, those in `further` last, dependencies before what needs them; empty when all
-/// is built in.
+/// The modules to load, those in `further` last, dependencies before their users; empty when all is
+/// built in.
 pub(crate) fn needed(
     kernel: &KernelImage,
     further: &[String],

@@ -275,7 +275,7 @@ impl<'a> TraceRecorder<'a> {
             .map(|((address, number), _)| (address.as_str(), *number))
     }
 
-    /// Told by both ends: what reaches beyond a BAR or beyond memory is neither.
+    /// Judged by both ends: a transfer beyond a BAR or beyond memory is neither.
     fn kind_of(&self, base: u64, bytes: u64) -> TargetKind {
         let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
             return TargetKind::Unclassified;

@@ -48,7 +48,7 @@ pub enum LookDepth {
 /// The machine at a place.
 ///
 /// # Errors
-/// [`MachineError`], by what stands in the way.
+/// [`MachineError`] names the obstacle.
 ///
 /// # Examples
 ///

@@ -2,7 +2,7 @@
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-/// Largest block: a bound on memory, far above what any device takes in one request.
+/// Largest block: a bound on memory, far above the largest request of any device.
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
 /// Unit of a block: direct I/O and peer-to-peer pages move whole ones of it.
 const BLOCK_UNIT: Bytes = Bytes::kib(4);

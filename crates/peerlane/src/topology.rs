@@ -1,4 +1,4 @@
-//! A machine as one object: what `peerlane topo --json` prints.
+//! A machine as one object: the output of `peerlane topo --json`.
 
 use peerlane_fabric::lspci::{KeyCount, SetAside, TextAccount};
 use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};

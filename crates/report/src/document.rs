@@ -67,7 +67,7 @@ pub(crate) enum Block {
     Warnings(Vec<(String, String)>),
 }
 
-/// A picture with its title and what there is to say of it.
+/// A picture with its title and caption.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
@@ -102,7 +102,7 @@ pub(crate) struct Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// By what numbers are sorted.
+    /// Sort key of numbers.
     pub(crate) sort: Option<f64>,
     /// Position of the section that it leads to.
     pub(crate) link: Option<usize>,

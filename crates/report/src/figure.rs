@@ -29,8 +29,8 @@ impl FigureFile {
     }
 }
 
-/// The name of a file for a figure: its number, and its title without what file systems and shells
-/// have a meaning for.
+/// The name of a file for a figure: its number, and its title without special characters of file
+/// systems and shells.
 fn file_name(number: usize, title: &str) -> String {
     let words: String =
         title

@@ -95,7 +95,7 @@ fn write_table(text: &mut String, table: &Table) {
     }
 }
 
-/// Text without what Markdown has a meaning for (CommonMark 0.31, section 2.4), HTML included.
+/// Text without special characters of Markdown (CommonMark 0.31, section 2.4), HTML included.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

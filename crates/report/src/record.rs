@@ -88,7 +88,7 @@ pub enum ReadError {
     /// It is the answer to `plan` on two devices between which nothing is copied.
     #[error("it judges two devices, and holds no plan of a copy")]
     NoPlan,
-    /// It does not hold what its schema says.
+    /// Its content contradicts its schema.
     #[error("it is not what its schema {schema} says")]
     Malformed {
         /// The schema that it names.
@@ -133,7 +133,7 @@ impl Record {
     /// Reads a record of any kind.
     ///
     /// # Errors
-    /// When it is too large, no JSON, of an unknown schema, or not what its schema says.
+    /// When it is too large, not JSON, of an unknown schema, or contradicts its schema.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() as u64 > RECORD_MAX.0 {
             return Err(ReadError::TooLarge(bytes.len() as u64));

@@ -126,8 +126,8 @@ pub(crate) fn single(value: f64) -> f32 {
     value as f32
 }
 
-/// The sum of products of `taps` with the plane, for all lines of places. A closure in its place would be a function
-/// of its own, which the compiler makes without the vectors of the processor.
+/// The sum of products of `taps` with the plane, for all lines of places. A closure would become a
+/// function of its own, which the compiler makes without the vectors of the processor.
 struct LineProducts<'a> {
     plane: &'a Plane,
     taps: &'a [f32],

@@ -1,7 +1,8 @@
 //! Correlation of large layers by Fourier transform, in double precision.
 //!
-//! Leaves out scores. The one thing to know: results differ from sums of products by rounding alone, far below what
-//! single precision loses, so they tell where sums of products have to be made.
+//! Leaves out scores. The one thing to know: results differ from sums of products by rounding
+//! alone, far below the loss of single precision, so they tell where sums of products have to be
+//! made.
 
 use std::sync::Arc;
 
@@ -229,7 +230,7 @@ impl DoubleTransform {
         effort.advance((self.width * height) as u64);
     }
 
-    /// Transforms rows back and adds them to what there is.
+    /// Transforms rows back and adds them to the output.
     fn add_to(
         &mut self,
         out: &mut [f64],

@@ -55,7 +55,7 @@ pub enum PictureError {
     /// All of it has one brightness.
     #[error("the picture has one brightness all over, and would be found everywhere or nowhere")]
     Flat,
-    /// The threshold of Donard's search is above what any image scores.
+    /// The threshold of Donard's search is above the score of any image.
     #[error(
         "no image scores more than {most:.2} for this picture, and hits have to score more than {threshold}"
     )]

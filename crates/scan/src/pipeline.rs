@@ -1,6 +1,6 @@
 //! Images through load and search at the same time: threads, and bounded queues between them.
 //!
-//! Leaves out what becomes of the answers. The one thing to know: at most twice as many images as
+//! Leaves out the use of the answers. The one thing to know: at most twice as many images as
 //! threads are in memory, and answers come in no order. Threads that are inside a decoder or a system call when the
 //! scan is told to end are left to end by themselves.
 
@@ -56,7 +56,7 @@ pub enum ScanError {
     /// Its bytes could not be had.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Its bytes are no image that is taken.
+    /// Its bytes are not an accepted image.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// Its pixels cannot go directly into memory of a GPU, and nothing else was allowed.

@@ -22,8 +22,8 @@ fn printed(thing: &str, command: &mut Command) -> Option<String> {
 
 /// Keeps other tests of this process from devices and mounts, whatever this one has of them.
 ///
-/// A program that a test starts has all open that its process has, until it runs: what another test has closed
-/// meanwhile is in use for longer, and a device that is to be opened exclusively is refused.
+/// A program that a test starts has all files of its process open until it runs: a device that
+/// another test has closed meanwhile stays in use, and an exclusive open of it is refused.
 #[derive(Debug)]
 pub struct Turn(());
 

@@ -19,8 +19,8 @@ pub fn skip(thing: &str, reason: &str) {
     }
 }
 
-/// A program that signals stop: what runs the tests may have been started to ignore them, as by `nohup` or in the
-/// background of a script, and programs inherit that.
+/// A program that signals stop: the runner of the tests may have been started to ignore them, as by
+/// `nohup` or in the background of a script, and programs inherit that.
 pub fn heeding(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", program]);

@@ -33,7 +33,7 @@ fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
     reasons
 }
 
-/// Turns that do not follow each other: what drifts then touches one side more than the other.
+/// Turns that do not follow each other: drift then touches one side more than the other.
 fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let is_late = |(one, other): (&super::Turn<'_>, &super::Turn<'_>)| {
         let last = one.0.started_s.max(one.1.started_s);

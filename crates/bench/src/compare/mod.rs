@@ -1,8 +1,9 @@
 //! Compares two runs of a workload: faster or slower, by how much, how sure.
 //!
-//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record differ
-//! from each other; what changes between two records and not within one (heat, a neighbour, another boot)
-//! looks like a difference. Records made in turns are there for that, and the threshold.
+//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record
+//! differ from each other. A change between two records and not within one (heat, a neighbour,
+//! another boot) looks like a difference. Records made in turns are there for that, and the
+//! threshold.
 
 mod comparable;
 mod nodes;
@@ -276,7 +277,7 @@ impl ComparedCases<'_> {
     }
 }
 
-/// Corrects for the number of cases that are compared, and says what that leaves.
+/// Corrects for the number of compared cases, and sets their verdicts.
 fn settle(cases: &mut [JudgedCase]) {
     let mut tested: Vec<(&mut CaseComparison, Tested)> =
         cases.iter_mut().filter_map(|case| Some((&mut case.said, case.tested.take()?))).collect();

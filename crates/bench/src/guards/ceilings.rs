@@ -1,4 +1,4 @@
-//! Checks of rates against the capacity of what flows cross.
+//! Checks of rates against the capacity of the objects that flows cross.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -96,8 +96,8 @@ impl ClockPair {
     }
 }
 
-/// Time that the machine was suspended since it was started, what `CLOCK_BOOTTIME` counts and
-/// `CLOCK_MONOTONIC` does not: from this to that, since a process may be held up between two readings.
+/// Time that the machine was suspended since its start, which `CLOCK_BOOTTIME` counts and
+/// `CLOCK_MONOTONIC` does not: a range, since a process may be held up between two readings.
 #[derive(Debug, Clone, Copy)]
 struct Asleep {
     least: Nanos,

@@ -81,16 +81,16 @@ impl Around for Recorded {
     }
 }
 
-/// Two drives, device memory, a machine around them, and how what moves payload lies.
+/// Two drives, device memory, a machine around them, and the lies of the transfer.
 struct FakeStage {
     ring: Recorded,
     tree: Scratch,
     fabric: Fabric,
     transfer: Transfer,
     hosts: [RegionId; 2],
-    /// From this byte on it uses host memory, and says nothing of it.
+    /// Byte from which it uses host memory, without saying so.
     falls_back_at: u64,
-    /// By how much its clock is slower than time.
+    /// Real time over the time of its clock.
     slowness: u64,
 }
 

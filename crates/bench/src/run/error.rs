@@ -5,7 +5,7 @@ use crate::workload::BriefError;
 use peerlane_engine::measure::MeasureError;
 use peerlane_results::{BenchRecord, CaseRecord};
 
-/// Reasons why a workload did not finish; what ran before is in the record that was saved last.
+/// Reasons why a workload did not finish; the record that was saved last has the earlier runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {

@@ -49,7 +49,7 @@ pub struct Conditions<'a> {
     pub clock: MonotonicClock,
     /// Asks for the end when set.
     pub stop: &'a AtomicBool,
-    /// Writes down what every transfer asks for, if anybody wants that.
+    /// Notes the requests of every transfer, if a trace is wanted.
     pub trace: Option<&'a Tracer>,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -159,7 +159,7 @@ fn make(cases: &[PlannedCase<'_>]) -> Result<Made, RunError> {
 /// The earlier record, if it is of the same workload on the same machine as the fresh one.
 ///
 /// # Errors
-/// [`RunError::Other`] with what differs.
+/// [`RunError::Other`] with the difference.
 pub fn goes_on(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)

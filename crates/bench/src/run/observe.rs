@@ -56,7 +56,7 @@ impl Observer {
         self.watch.look();
     }
 
-    /// Reads everything again; `moved` is what each transfer did.
+    /// Reads everything again; `moved` has the bytes of each transfer.
     pub(super) fn end(
         mut self,
         fabric: &Fabric,

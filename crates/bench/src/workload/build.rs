@@ -1,4 +1,4 @@
-//! From a brief to its workload: what all kinds have in common.
+//! Builds the workload of a brief: the parts common to all kinds.
 
 use std::borrow::Cow;
 

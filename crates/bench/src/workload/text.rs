@@ -16,7 +16,7 @@ pub enum TextError {
         /// Words of the parser.
         found: String,
     },
-    /// It leaves out what its kind needs, or has a number out of its bounds.
+    /// It leaves out a field that its kind needs, or has a number out of its bounds.
     #[error("cannot make a workload of it")]
     Brief(#[from] BriefError),
 }
@@ -34,7 +34,7 @@ impl WrittenWorkload {
     /// Names every transfer.
     ///
     /// # Errors
-    /// [`TextError::Brief`] for what cannot be run.
+    /// [`TextError::Brief`] for workloads that cannot be run.
     pub fn build(self) -> Result<Workload, TextError> {
         match self {
             Self::Brief(brief) => Ok(brief.build()?),

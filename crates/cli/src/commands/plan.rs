@@ -1,4 +1,4 @@
-//! `peerlane plan`: a copy without doing it, and two devices as a pair.
+//! `peerlane plan`: the plan of a copy, and the judgement of two devices as a pair.
 
 use peerlane_doctor::devices_verdict;
 use peerlane_engine::suggestion::hint_of_device;

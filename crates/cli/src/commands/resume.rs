@@ -1,4 +1,4 @@
-//! The command that goes on with a copy: the one that was typed, with `--resume`.
+//! The command that continues a copy: the typed one, with `--resume`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -72,7 +72,7 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
     found
 }
 
-/// One word for any POSIX shell; bytes that are no UTF-8 only a shell with `$'...'` can take.
+/// One word for any POSIX shell; bytes that are not UTF-8 need a shell with `$'...'`.
 pub(crate) fn quoted(word: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let bytes = word.as_bytes();

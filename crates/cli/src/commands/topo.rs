@@ -60,7 +60,7 @@ fn device(args: &TopoArgs, word: &str, printer: Printer) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// Prints what changed between two machines.
+/// Prints the changes between two machines.
 ///
 /// # Errors
 /// When one of them cannot be read.

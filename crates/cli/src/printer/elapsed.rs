@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{CountLine, Printer};
 
-/// Time between two changes, and before the line is shown: what takes less needs none.
+/// Time between two changes, and before the line is shown: shorter work needs none.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A line on standard error, which goes when this is dropped.

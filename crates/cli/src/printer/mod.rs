@@ -61,7 +61,7 @@ impl Printer {
         }
     }
 
-    /// A printer for what happens before the options are known.
+    /// A printer for messages before the options are known.
     pub(crate) fn plain(color: ColorChoice) -> Self {
         Self { json: false, quiet: false, verbose: 0, color }
     }
@@ -157,7 +157,7 @@ impl Printer {
         self.stdout(&text)
     }
 
-    /// Writes a line about what happens; nothing with `-q`.
+    /// Writes a line about an event; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
             self.message(format!("{}\n", entry(&one_line(text))));
@@ -303,7 +303,7 @@ fn finish(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Passes bytes on; a reader that goes away is no error.
+/// Passes bytes on; a reader that goes away is not an error.
 pub(crate) struct PassOn<T>(T);
 
 impl<T: Write> Write for PassOn<T> {

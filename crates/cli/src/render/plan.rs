@@ -123,7 +123,8 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan, probes: &[Probe]) {
     }
 }
 
-/// The state of a path to a GPU. A library that was not asked may refuse what no obstacle is known of.
+/// The state of a path to a GPU. A library that was not asked may refuse a path without known
+/// obstacles.
 fn state(candidate: &Candidate, probes: &[Probe]) -> &'static str {
     let mut own = probes.iter().filter(|probe| probe.memory == candidate.memory.name);
     if candidate.refusals.iter().any(|one| !one.is_empty()) {
@@ -152,7 +153,8 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
     }
 }
 
-/// A reason without the facts that are listed on lines of their own, and without what joins them to it.
+/// A reason without the facts that are listed on lines of their own, and without the marks that
+/// join them to it.
 fn without<'a>(reason: &str, facts: impl IntoIterator<Item = &'a String>) -> String {
     let mut short = reason.to_owned();
     for fact in facts {

@@ -1,7 +1,7 @@
 //! The machines that span the kernel's decision table, one expression each.
 //!
 //! `R` is a root port, `U` the upstream and `D` a downstream port of a switch; small letters are drives,
-//! with `+` where they lend memory. What hangs below a port stands in brackets after it; `|` begins the
+//! with `+` where they lend memory. Children of a port stand in brackets after it; `|` begins the
 //! next host bridge. After a port `!` stands for ACS redirect as the kernel sets it, `~` for ACS with
 //! nothing switched on, `=53` for that control register in hexadecimal, and nothing for no ACS; `@1.1`
 //! is a place on a root bus, if it matters.

@@ -99,7 +99,7 @@ fn check_disabled(boot: impl Fn(&str) -> Option<LabRun>) {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -37,7 +37,7 @@ fn roundtrip_crosses_device_memory_twice() {
     assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -115,7 +115,7 @@ fn topo_and_plan_know_card_memory() {
     assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -129,7 +129,7 @@ fn benchmarks_watch_without_being_asked() {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

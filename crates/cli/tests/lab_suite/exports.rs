@@ -97,7 +97,7 @@ fn exported_drives_are_refused_everywhere() {
     assert_ne!(before, now);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

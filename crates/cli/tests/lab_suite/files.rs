@@ -1,6 +1,6 @@
-//! File systems and layered devices as they are, in booted machines: what moves peer to peer comes out
-//! equal and stays out of guest memory; what cannot is refused by name before anything is made, and goes
-//! by host memory under `auto` for the reason that the plan gave.
+//! File systems and layered devices as they are, in booted machines. A peer-to-peer copy comes out
+//! equal and stays out of guest memory. An impossible one is refused by name before anything is
+//! made, and goes by host memory under `auto` for the reason that the plan gave.
 //!
 //! docs/files.md has the table of these cases. Where a program that makes one is not on this machine, the
 //! case is left out with a line in the skip log.

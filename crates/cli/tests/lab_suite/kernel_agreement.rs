@@ -130,7 +130,7 @@ fn plan_probe_log_and_nvmet_agree() {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -269,7 +269,7 @@ fn group_copies_by_nodes_without_root() {
     assert_same("target", &lab.content("b"), &source);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

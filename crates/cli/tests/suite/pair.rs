@@ -1,4 +1,4 @@
-//! Any two devices: what `plan A B` answers for machines that people paste, and what `topo` lists of them.
+//! Any two devices: the answers of `plan A B` for machines that people paste, and the pairs in `topo`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

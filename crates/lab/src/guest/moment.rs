@@ -1,4 +1,4 @@
-//! Telling the host that a moment has come, and waiting until what belongs to it has happened.
+//! Telling the host that a moment has come, and waiting until its event has happened.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -119,7 +119,7 @@ pub enum Unrecognised {
     /// An archive on standard input.
     #[error("it is an archive, and standard input is read as text")]
     ArchiveOnInput,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     #[error("it is neither an archive (tar, gzip, bzip2, xz, Zstandard) nor UTF-8 text")]
     Bytes,
     /// Text of another kind.

@@ -185,7 +185,7 @@ fn scan_table(record: &NodesRecord) -> Option<Block> {
     (!rows.is_empty()).then(|| Block::Table(Table::new("Search", columns, rows)))
 }
 
-/// A row for each node with what its examination found.
+/// A row for each node with the findings of its examination.
 fn findings_table(record: &NodesRecord) -> Option<Block> {
     let mut rows = Vec::new();
     for node in &record.nodes {

@@ -45,7 +45,7 @@ pub(super) struct Scale {
     to: f64,
 }
 
-/// Values beyond this are no measurement of anything.
+/// Values beyond this do not measure anything.
 const LARGEST: f64 = 1e19;
 
 impl Scale {

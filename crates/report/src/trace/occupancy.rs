@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use peerlane_results::{Span, Trace, TraceAction};
 
-/// A slot with a block in it, or memory under a request that is no payload's.
+/// A slot with a block in it, or memory under a request that does not carry payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
     /// Index into [`Trace::memories`].

@@ -1,6 +1,6 @@
 //! One request to the GPU: areas of images as planes, and layers against them.
 //!
-//! Leaves out the images and what becomes of the scores. The one thing to know: descriptors, planes, sums, scores and
+//! Leaves out the images and the use of the scores. The one thing to know: descriptors, planes, sums, scores and
 //! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here; `kernels.cu` has the same
 //! structures.
 

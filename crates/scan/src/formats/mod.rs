@@ -1,4 +1,4 @@
-//! Images out of the bytes of a file: grey, in full or at a coarse level.
+//! Decodes the bytes of a file into grey images, in full or at a coarse level.
 //!
 //! Leaves out the source of the bytes. The one thing to know: the first bytes of a file decide its
 //! format, not its name, and an image that is too large or broken is an error of that image alone.

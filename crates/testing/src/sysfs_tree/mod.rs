@@ -1,7 +1,7 @@
 //! Writes a fabric as a tree of sysfs that discovery reads: for fixtures and for tests of discovery.
 //!
-//! It writes what discovery reads and nothing more; numbers that no fabric has, such as those of block
-//! devices, are made up. A function without an address gets one, as firmware numbers buses.
+//! It writes the files that discovery reads and nothing more; numbers that no fabric has, such as
+//! those of block devices, are made up. A function without an address gets one, as firmware numbers buses.
 
 mod environment;
 

@@ -1,4 +1,4 @@
-//! Files that a benchmark is asked to write, looked at before anything runs.
+//! Output files of a benchmark, checked before anything runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;

@@ -83,7 +83,8 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     if expected.is_empty() { by_findings(record) } else { by_uses(record, expected) }
 }
 
-/// The worst of what costs pairs and of the states of uses; only where neither is bad, unknown facts count.
+/// The worst of findings that cost pairs and of the states of uses; only if neither is bad, unknown
+/// facts count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
     let has = |states: &[RouteState]| record.uses.iter().any(|row| states.contains(&row.state));
     let costs = record.findings.iter().any(|finding| finding.pairs > 0);

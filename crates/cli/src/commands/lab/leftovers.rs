@@ -16,7 +16,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Bytes of one write: below what any drive takes in one request.
+/// Bytes of one write: below the largest request of any drive.
 const WRITE: u64 = 64 << 10;
 
 /// Writes all that is free of the memory to the start of a drive.

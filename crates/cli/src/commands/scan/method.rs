@@ -1,4 +1,4 @@
-//! The picture made ready for the method that looks for it.
+//! Prepares the picture for the chosen method of search.
 
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};

@@ -84,7 +84,7 @@ fn copies(cases: &[ErrorCase]) -> String {
     copies.collect()
 }
 
-/// A machine after all cases, and what its drives a and b held before.
+/// A machine after all cases, and the earlier content of its drives a and b.
 struct Booted {
     lab: LabRun,
     cases: Vec<ErrorCase>,

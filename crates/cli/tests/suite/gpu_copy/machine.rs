@@ -112,7 +112,7 @@ impl GpuMachine {
         self.command(words).output().expect("the program starts")
     }
 
-    /// Names in the folder that anybody sees, and unfinished files.
+    /// Names of visible and unfinished files in the folder.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder()).expect("a folder");
         let mut names: Vec<String> = entries

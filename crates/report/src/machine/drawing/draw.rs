@@ -169,7 +169,7 @@ impl DrawingSheet {
         )
     }
 
-    /// The scale of the lines and what colours say; returns where it ends.
+    /// The scale of the lines and the meaning of colours; returns its right end.
     fn scale(&mut self, y: f64) -> f64 {
         let Some(sample) = self.sample else { return MARGIN };
         let stroke = self.stroke(Some(sample));

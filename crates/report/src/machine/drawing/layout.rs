@@ -38,8 +38,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Room before what hangs from something: a function needs it for the words above its link, and a
-    /// switch for those of its load; inside a processor or a switch there are none.
+    /// Room to the left of a child: a function needs it for the words above its link, and a switch
+    /// for those of its load; inside a processor or a switch there are none.
     fn step(self, fabric: &Fabric, above: &NodeContent, child: &NodeContent) -> f64 {
         match (self, above, child) {
             (Self::Reach, _, NodeContent::Leaves(..)) => 110.0,
@@ -194,7 +194,7 @@ fn likeness(fabric: &Fabric, id: FunctionId) -> String {
     )
 }
 
-/// By what nodes are given their places.
+/// Grid for the places of nodes.
 struct NodeGrid<'a> {
     fabric: &'a Fabric,
     purpose: Purpose,

@@ -36,8 +36,8 @@ pub fn svg(fabric: &Fabric) -> String {
 pub(crate) struct Drawing<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// Loads of its links; where this is empty, the memories that each function reaches are shown
-    /// in its place.
+    /// Loads of its links; if this is empty, the memories that each function reaches are shown
+    /// instead.
     pub loads: &'a [LinkLoad],
     /// Roles of functions, in a word or two, next to their loads.
     pub roles: &'a [(FunctionId, String)],
@@ -48,7 +48,7 @@ pub(crate) struct Drawing<'a> {
 }
 
 impl<'a> Drawing<'a> {
-    /// A machine with what its links carry, for a page.
+    /// A machine with the loads of its links, for a page.
     pub(crate) fn of_loads(fabric: &'a Fabric, loads: &'a [LinkLoad]) -> Self {
         Self { fabric, loads, roles: &[], note: "", paper: Paper::Page }
     }

@@ -85,8 +85,8 @@ pub(super) fn has_end(bytes: &[u8]) -> bool {
     last([0xff, 0xd9]) > last([0xff, 0xda])
 }
 
-/// The first marker from `at` on, what follows it, and where the next one is (T.81 B.1.1.4). Bytes between them that
-/// are no marker are stepped over, as libjpeg does.
+/// The first marker from `at` on, its content, and the place of the next one (T.81 B.1.1.4). Other
+/// bytes between them are skipped, as libjpeg does.
 fn segment(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff);
     let at = at + bytes.get(at..)?.windows(2).position(is_marker)?;

@@ -1,4 +1,4 @@
-//! Strips and tiles out of their compressed bytes.
+//! Uncompresses strips and tiles.
 
 use std::io::Read;
 
