@@ -88,7 +88,7 @@ struct FakeStage {
     fabric: Fabric,
     transfer: Transfer,
     hosts: [RegionId; 2],
-    /// Byte from which it uses host memory, without saying so.
+    /// First byte that it moves by host memory, without saying so.
     falls_back_at: u64,
     /// Real time over the time of its clock.
     slowness: u64,
