@@ -1,4 +1,4 @@
-"""What the benchmarks have in common: sizes, content, caches, commands with what they cost, spreads."""
+"""Shared parts of the benchmarks: sizes, content, caches, commands and their costs, spreads."""
 import argparse, os, random, statistics, subprocess, sys, tempfile, time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ def size_of(text: str) -> int:
 
 
 def drop_caches() -> bool:
-    """Empties the page cache; says whether it could, for which it must be root."""
+    """Empties the page cache, which needs root; returns whether it could."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -22,7 +22,7 @@ def drop_caches() -> bool:
 
 
 def fill(path, size, seed):
-    """Writes bytes that neither compress nor repeat, so that no layer below can cheat."""
+    """Writes bytes that neither compress nor repeat: no layer below can cheat."""
     generator, left = random.Random(seed), size
     with open(path, "wb") as out:
         while left:
@@ -35,7 +35,7 @@ def fill(path, size, seed):
 
 @dataclass
 class Run:
-    """A command that ended: nanoseconds, bytes that it caused to be read from a disk, seconds of CPU, what it wrote."""
+    """A command that ended: nanoseconds, bytes that it caused to be read from a disk, seconds of CPU, its output."""
     ns: int
     read: int
     cpu: float
@@ -43,7 +43,7 @@ class Run:
 
 
 def run(command, statuses=(0,)):
-    """Runs a command to its end; one with another status ends the benchmark with what it said."""
+    """Runs a command to its end; one with another status ends the benchmark with its message."""
     command = [str(word) for word in command]
     with tempfile.TemporaryFile() as errors:
         begin = time.monotonic_ns()

@@ -4,11 +4,12 @@
     benchmarks/compare.py [--dir DIR] [--size 128M] [--comparisons 20] [--turns 40] [--repeats 2] [--slowdown 5] [--seed N]
                           [--json FILE] [--peerlane PROGRAM]
 
-Runs the same `bench stream` of one file for both sides, in turns, and compares: the share of comparisons in which the case is called
-faster or slower is to be no more than 5 %, since `compare` states 95 %. Then it lengthens every time of the second side by
+Runs the same `bench stream` of one file for both sides, in turns, and compares: the share of
+comparisons that call the case faster or slower is to be no more than 5 %, since `compare` states 95
+%. Then it lengthens every time of the second side by
 the slowdown, and compares again: that is to be found. `--turns 1 --repeats 20` measures either side once.
 
-Which side of a turn comes first is drawn. The machine's load is printed: what others do meanwhile is in the figures.
+Which side of a turn comes first is drawn. The machine's load is printed: work of others meanwhile is in the figures.
 """
 import json, os, random, tempfile
 from pathlib import Path

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""How fast and how surely a picture is found: `peerlane scan` against OpenCV's `matchTemplate` on the same images.
+"""Speed and recall of a search for a picture: `peerlane scan` against OpenCV's `matchTemplate` on the same images.
 
     benchmarks/haystack.py [--images 1000] [--side 2048] [--formats pgm,jpeg] [--sample 20] [--donard 40] [--rounds 3] [--dir DIR] [--json FILE]
     benchmarks/haystack.py --only-recall --images 200 --side 700 --seeds 10 --scales 0.5,1,2 --rotations 0,30
     benchmarks/haystack.py --only-recall --method donard --threshold 250
 
 A haystack is made by seed for each format below --dir and removed afterwards. In every round the whole of it is scanned on
-one core (`taskset -c 0`, `--threads 1`, so that the thread that reads shares the core) and OpenCV looks for the same picture
+one core (`taskset -c 0`, `--threads 1`, which the reading thread shares) and OpenCV looks for the same picture
 with TM_CCOEFF_NORMED in full resolution, one thread, in --sample of the same images, in an order drawn from the seed; so does
-`scan --method donard` in --donard of them, on one core as well, with its usual threshold. All read and decode the files themselves, and all of them are read once before, so that they come out of the page cache. A rate is
+`scan --method donard` in --donard of them, on one core as well, with its usual threshold. All read and decode the files themselves, and all of them are read once before, to have them in the page cache. A rate is
 Mpixel of the images over user and system time, which other programs on the machine change less than wall time; both are told.
 
-Recall and false hits are counted from answers.jsonl in every run: a planted picture is found where a hit lies within two
+Recall and false hits are counted from answers.jsonl in every run: a planted picture is found if a hit lies within two
 pixels of it and no other hit is there. --only-recall leaves the times out and counts over many seeds; the highest score of a
-hit that is none is told, for which --threshold can be lowered.
+false hit is told, as the bound for a lower --threshold.
 """
 import json, os, platform, random, shutil, statistics, sys, tempfile, time
 from pathlib import Path
@@ -44,7 +44,7 @@ def scan(arguments, folder, prefix=(), threads=1):
 
 
 def donard(arguments, folder, paths, answers):
-    """Mpixel, seconds of wall time, seconds of CPU, and what was found, of Donard's method in some of the images."""
+    """Mpixel, seconds of wall time, seconds of CPU, and the hits, of Donard's method in some of the images."""
     text, wall, cpu = run(["taskset", "-c", "0", arguments.peerlane, "scan", folder / "picture.png", *paths, "--json", "-q",
                            "--threads", "1", "--method", "donard"])
     names = {path.name for path in paths}

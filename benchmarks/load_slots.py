@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How fast files reach pinned slots on their way to a GPU, without a GPU: by the mock of CUDA, whose copies move nothing.
+"""Rate of files into pinned slots on their way to a GPU, without a GPU: by the mock of CUDA, whose copies move nothing.
 
     tools/test-python --prepare && tools/test-python python/tests/test_cuda.py    # builds and installs the package
     benchmarks/load_slots.py --python target/python/venv/bin/python --size 1G --repeats 5
 
-Beside it, in the same run and by turns: `dd` of the same file with blocks of 4 MiB, out of the page cache or round it.
+Alternates with `dd` of the same file with blocks of 4 MiB, out of the page cache or round it.
 Drops the page cache of the file between cold repeats. It says nothing of a GPU, and nothing of the copy engine.
 """
 

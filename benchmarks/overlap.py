@@ -3,7 +3,7 @@
 
     benchmarks/overlap.py [--repeats 3] [--machine machines/throttled.toml] [--kernel FILE]
 
-Full overlap gets the throttled rate; a loop that reads and then writes gets half of it. That loop is run beside it: `dd` with one
+Full overlap gets the throttled rate; a loop that reads and then writes gets half of it. That loop runs next to it: `dd` with one
 buffer of as many bytes as the copy has in flight (16 MiB). The buffer must be large: QEMU's throttle lets a tenth of a second of
 traffic pass at once, so a loop over small blocks saves up while the other drive works and hides that it never overlaps.
 The machine is emulated: the figure says whether reading and writing overlap, nothing about speed.

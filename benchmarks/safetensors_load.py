@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times how long safetensors files take until every byte was touched, beside other loaders and fio.
+"""Times the load of safetensors files until every byte was touched, next to other loaders and fio.
 
 Each loader runs in a process of its own, in random order within each repeat; a time begins when its libraries are
 imported and ends when the largest value of each tensor was taken. Cold: the page cache is dropped before; warm: the
@@ -57,7 +57,7 @@ print(time.monotonic_ns() - begin, getattr(tensors, "route", ""))
 
 
 def make(path, size, seed):
-    """Writes tensors of 64 MiB of random bytes, as whole numbers, none of which is not a number."""
+    """Writes tensors of 64 MiB of random bytes, as whole numbers: none is not a number."""
     each, generator = 64 << 20, random.Random(seed)
     count = size // each
     header = {

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What `--trace` costs a copy of an ordinary file by the host route.
+"""Cost of `--trace` to a copy of an ordinary file by the host route.
 
     benchmarks/trace.py [--dir DIR] [--size 512M] [--repeats 9] [--block 1M] [--depth 16] [--seed N] [--json FILE]
 
 Every repeat runs the copy with and without `--trace`, in an order drawn from the seed, on the same source, with a fresh target, the
 page cache dropped before each (needs root; said when it could not be). `copy` is the time that the record gives: first request to
-end of flush. `program` is the whole program, which with `--trace` also writes the file. Beside each, the CPU time in it. A ratio is that
-of two runs of one repeat. `--dir /dev/shm` leaves the disk out: every request is a copy in memory, the worst case for what a trace costs.
+end of flush. `program` is the whole program, which with `--trace` also writes the file. Next to each stands its CPU time. A ratio is that
+of two runs of one repeat. `--dir /dev/shm` leaves the disk out: every request is a copy in memory, the worst case for the cost of a trace.
 One row for each; a minute as it is, and no more than two.
 """
 import argparse, json, os, platform, random, resource, statistics, subprocess, sys, tempfile, time

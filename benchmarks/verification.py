@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What verification and digests cost: a copy with `--verify none`, `sample` and `full`, with `--stage digest`, and
+"""Cost of verification and digests: a copy with `--verify none`, `sample` and `full`, with `--stage digest`, and
 `peerlane verify`, on one large file.
 
     benchmarks/verification.py [--dir DIR] [--size 4G] [--repeats 5] [--seed N] [--json FILE]
 
 Every repeat runs all variants once, in an order drawn from the seed, with a fresh target and the page cache dropped before
 each (needs root; said when it could not be). A ratio is that of two runs of the same repeat: the median of the repeats, with
-the lowest and the highest. Bytes read are what the process itself caused to be read from the disk (`ru_inblock` of wait4),
-so that other programs do not count; CPU is its user and system time.
+the lowest and the highest. Bytes read are those that the process itself caused to be read from the disk (`ru_inblock` of wait4),
+without other programs; CPU is its user and system time.
 
 Comparison and digests (xxh3-64 of both sides) are timed by `peerlane verify` itself on two equal files in memory (--memory DIR,
-/dev/shm): bytes of one side over the time in which they were compared and hashed, reading left out.
+/dev/shm): bytes of one side over the time to compare and hash them, reading left out.
 """
 import json, os, platform, random, statistics, sys, tempfile
 from dataclasses import asdict

@@ -171,7 +171,7 @@ def main() -> int:
 
 
 def run_as_asked(asked: argparse.Namespace) -> int:
-    """Runs what the options ask for; returns the exit status."""
+    """Runs the parts that the options name; returns the exit status."""
     if asked.table:
         print(table.markdown(*results.read(asked.table)), end="")
         return 0

@@ -65,7 +65,7 @@ def gpus() -> list[Record]:
 
 
 def read_cuda(text: str) -> str | None:
-    """Reads the CUDA version of the driver out of what `nvidia-smi` prints."""
+    """Reads the CUDA version of the driver out of the output of `nvidia-smi`."""
     found = re.search(r"CUDA(?: UMD)? Version\s*: *([0-9.]+)", text)
     return found[1] if found else None
 

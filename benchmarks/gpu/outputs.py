@@ -1,4 +1,4 @@
-"""Figures out of what programs print."""
+"""Figures out of the output of programs."""
 
 from __future__ import annotations
 

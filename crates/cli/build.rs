@@ -1,7 +1,7 @@
-//! Links the program of debug builds to a fixed address, where the C library is GNU's.
+//! Links the program of debug builds to a fixed address, if the C library is GNU's.
 //!
 //! The tests start it thousands of times, many of them in emulated machines. There, a start that first places 190 000
-//! addresses takes twice as long. What is shipped keeps its random place.
+//! addresses takes twice as long. Released programs keep their random place.
 //!
 //! `syn` is a dependency of this program for its features alone, which PyO3's macros ask for: a wheel that is built
 //! after the program shares the rest.

@@ -1,4 +1,4 @@
-//! Builds the machine descriptions of `machines/` into the program, so that it works anywhere.
+//! Builds the machine descriptions of `machines/` into the program, for use anywhere.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -63,7 +63,7 @@ pub const ALL: [Target; 20] = [
     ("xclbin", xclbin),
 ];
 
-/// A machine file: what is read can be written and read again without loss.
+/// A machine file: an accepted one can be written and read again without loss.
 pub fn machine(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match Fabric::from_toml(text) {
@@ -84,8 +84,8 @@ pub fn digests(bytes: &[u8]) {
     }
 }
 
-/// Boot parameters and module options: refused with advice, or applied to a machine, whose functions stay
-/// what they are.
+/// Boot parameters and module options: refused with advice, or applied to a machine, whose
+/// functions keep their properties.
 pub fn boot(bytes: &[u8]) {
     static MACHINE: OnceLock<Fabric> = OnceLock::new();
     let machine = MACHINE.get_or_init(|| {
@@ -113,7 +113,8 @@ pub fn boot(bytes: &[u8]) {
     }
 }
 
-/// Topology XML of NCCL: what is read can be written as a machine file and as topology XML, and read again.
+/// Topology XML of NCCL: an accepted one can be written as a machine file and as topology XML, and
+/// read again.
 pub fn nccl(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match peerlane_fabric::nccl::read(text) {
@@ -192,7 +193,7 @@ pub fn cufile(bytes: &[u8]) {
     capture::take_snapshot(Path::new("x"), tree).expect("a capture");
 }
 
-/// A tree of which `sys`, `proc` and `dev` are watched as while a case runs: every source says something,
+/// A tree with `sys`, `proc` and `dev`, watched as while a case runs: every source says something,
 /// and little of it.
 pub fn evidence(bytes: &[u8]) {
     let Ok(folder) = scratch() else { return };
@@ -276,8 +277,8 @@ fn searchers() -> [Searcher; 2] {
     [Searcher::new(vec![picture], 0.9), Searcher::by_donard(donard)]
 }
 
-/// A journal, or what its checksum covers: what is accepted is complete in itself and reads back the
-/// same.
+/// A journal, or the part that its checksum covers: an accepted one is complete in itself and reads
+/// back the same.
 pub fn journal(bytes: &[u8]) {
     let unsigned = serde_json::from_slice::<Journal>(bytes).ok();
     let signed = unsigned.and_then(|journal| journal::encode(&journal).ok());
@@ -292,7 +293,7 @@ pub fn journal(bytes: &[u8]) {
     assert_eq!(journal::decode(&text).expect("and read"), journal);
 }
 
-/// A record or a plan as JSON: reading back what was written gives the same.
+/// A record or a plan as JSON: a written one reads back the same.
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
     returns::<Plan>(bytes);
@@ -317,9 +318,10 @@ fn nodes(bytes: &[u8]) {
     }
 }
 
-/// A workload as TOML, in either form: what is accepted is bounded, and its full form says the same. A
-/// record of a benchmark, as `bench compare` and `--resume` get it: compared with itself, nothing is slower;
-/// one that can be true stays as it is when it is checked again, and goes on with its own workload only.
+/// A workload as TOML, in either form: an accepted one is bounded, and its full form says the same.
+/// A record of a benchmark, as `bench compare` and `--resume` get it: compared with itself, nothing
+/// is slower. One that can be true stays as it is in a second check, and goes on with its own
+/// workload only.
 pub fn workload(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match workload::parse(text) {
@@ -351,7 +353,7 @@ fn resumed(mut record: BenchRecord) {
     assert!(goes_on(again, &record).is_err(), "another seed is another order");
 }
 
-/// A record of any kind as a report in every form: what is accepted is shown, and nothing in it is obeyed.
+/// A record of any kind as a report in every form: an accepted one is shown, and nothing in it is obeyed.
 pub fn report(bytes: &[u8]) {
     let record = match Record::from_json(bytes) {
         Ok(record) => record,
@@ -394,8 +396,8 @@ pub fn notation(bytes: &[u8]) {
     }
 }
 
-/// A file of parameters for the model, or of figures with theirs: what is accepted has numbers above zero
-/// within their ranges, and gives a rate that is a number, or a reason why there is none.
+/// A file of parameters for the model, or of figures with theirs: an accepted one has numbers above
+/// zero within their ranges, and gives a rate that is a number, or a reason why there is none.
 pub fn parameters(bytes: &[u8]) {
     const FIGURES: &[(&str, &str)] = &[("donard", include_str!("../../machines/donard.toml"))];
     const SHARED: &str = include_str!("../../sources/parameters.toml");
@@ -439,8 +441,8 @@ fn modelled() -> &'static (Fabric, Workload) {
     })
 }
 
-/// The two ends of a device, cut at the byte that the first two bytes say: what is recognised is safe to print, and the memory file that
-/// libblkid is given reads as the ends do.
+/// The two ends of a device, cut at the byte that the first two bytes say: every recognised content
+/// is safe to print, and the memory file for libblkid reads as the ends do.
 pub fn content(bytes: &[u8]) {
     let [low, high, content @ ..] = bytes else { return };
     let cut = usize::from(u16::from_le_bytes([*low, *high])).min(content.len());
@@ -494,7 +496,7 @@ pub fn archive(bytes: &[u8]) {
     assert_eq!(names.len(), 1, "{names:?}");
 }
 
-/// The archive of a machine, ours or of another tool: what is read from it is discovered, and packed again is the same.
+/// The archive of a machine, ours or of another tool: an accepted one is discovered, and packed again is the same.
 pub fn captured(bytes: &[u8]) {
     let content = match capture::unpack(bytes) {
         Ok(content) => content,
@@ -552,12 +554,12 @@ fn scratch() -> io::Result<tempfile::TempDir> {
 const NEXT_FILE: u8 = 0x1e;
 /// Begins the content of a file that is a symbolic link.
 const LINK: u8 = 0x1f;
-/// Bounds on what is planted.
+/// Bounds on planted files.
 const FILES_MAX: usize = 96;
 const DEPTH_MAX: usize = 16;
 
 /// Makes files below `root`: path, line feed, content; a record separator between two files. Links
-/// come last, and only where nothing is, so that no file is written through one.
+/// come last, and only on free paths: no file is written through one.
 fn plant(bytes: &[u8], root: &Path) -> io::Result<()> {
     let mut links = Vec::new();
     for file in bytes.split(|&byte| byte == NEXT_FILE).take(FILES_MAX) {

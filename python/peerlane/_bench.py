@@ -33,7 +33,7 @@ def bench(
 ) -> Record:
     """Measures a workload on this machine, as ``peerlane bench run`` does, and returns the record.
 
-    Refused is what the program refuses: a target that ``scratch`` does not name, that is mounted, in use,
+    It refuses the same targets as the program: one that ``scratch`` does not name, that is mounted, in use,
     exported, or not blank. ``force=True`` overrides the last only.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Copies: what one would do, and doing it."""
+"""Copies, and their plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plan(
     force: bool = False,
     machine: Path | None = None,
 ) -> Record:
-    """What a copy would do; nothing is changed.
+    """Plans a copy and returns the plan; nothing is changed.
 
     A route that is not possible is no error but a reason: ``route`` is ``None`` then, and each of
     ``candidates`` and ``refusals`` says why.
@@ -105,7 +105,7 @@ def copy(
 ) -> Record:
     """Copies on this machine, as ``peerlane copy`` does, and returns the record.
 
-    Refused is what the program refuses: a target that is mounted, in use, exported, or not blank.
+    It refuses the same targets as the program: one that is mounted, in use, exported, or not blank.
     ``force=True`` overrides the last only.
 
     Parameters
@@ -135,7 +135,7 @@ def copy(
     Returns
     -------
     dict
-        ``peerlane.copy/...``: what was moved, by which route, on what evidence, at what cost.
+        ``peerlane.copy/...``: the bytes moved, their route, its evidence and their cost.
 
     Raises
     ------
@@ -144,8 +144,8 @@ def copy(
     DataDiffers
         The content at the target is not that of the source.
     Interrupted
-        Ctrl-C. What is written and flushed stays, and ``resume=True`` continues it where
-        ``journal`` is set.
+        Ctrl-C. Written and flushed data stays, and ``resume=True`` continues from it if ``journal``
+        is set.
     PeerlaneError
         Something failed; ``journal`` as above.
 

@@ -1,4 +1,4 @@
-"""Machines: what they are, and what a workload would do on them."""
+"""Machines, and predictions of workloads on them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def route(path_or_device: Path, device: Path, *, machine: Path | None = None) ->
     """The route between a path and a device, or between two devices, in one word.
 
     Nothing is opened for data, no drive gets a command, and no root is needed. The word rests on the
-    topology and on what drivers are known to do: a copy proves its route before the first byte moves.
+    topology and on known behaviour of drivers: a copy proves its route before the first byte moves.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def simulate(
     engine: Literal["auto", "closed", "flow", "tlp"] = "auto",
     parameters: Path | None = None,
 ) -> Record:
-    """What a workload would do on a machine that need not be there.
+    """Predicts a workload on a machine that need not exist here.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def simulate(
     workload
         A TOML file as ``peerlane bench run`` takes it, or the same as a dict.
     engine
-        What computes rates: bounds of each flow alone, fluids that share links, or packets.
+        Model of rates: bounds of each flow alone, fluids that share links, or packets.
     parameters
         A file of parameters of drives and host, before those that are built in.
 
@@ -164,7 +164,7 @@ def simulate(
 
 
 def reproduce(sources: Sequence[str] = ()) -> Record:
-    """The figures of published documents next to what the model says of the same machines.
+    """The figures of published documents next to the model's figures for the same machines.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ def _load(text: str) -> Record:
 
 
 def _given(value: Any) -> Any:
-    """The same without what is ``None``, which TOML does not have."""
+    """The same without the values ``None``, which TOML does not have."""
     if isinstance(value, Mapping):
         return {key: _given(one) for key, one in value.items() if one is not None}
     if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Tasks of Peerlane on several nodes, as one record; leaves out what carries work to them."""
+"""Tasks of Peerlane on several nodes, as one record; leaves out the transport of work to them."""
 
 from __future__ import annotations
 

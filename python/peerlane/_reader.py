@@ -12,7 +12,7 @@ from .errors import BadInput, RouteWarning
 
 
 class Reading(NamedTuple):
-    """What was read, and how it came to where it is."""
+    """Bytes of a read, by the path that they took."""
 
     bytes: int
     """Bytes read; fewer than there is room for only where the file ends."""
@@ -91,17 +91,19 @@ class Reader:
     def read_into(
         self, target: Any, offset: int = 0, *, timeout: int = TIMEOUT, pinned: Size | None = None
     ) -> Reading:
-        """Fills memory with what lies at an offset, as far as there is something.
+        """Fills memory with the bytes at an offset, up to the end of the file.
 
-        Whole blocks go to where they belong by DMA, where the memory is aligned as the file wants it, and
-        next to it and are moved from there at another alignment; a beginning and an end that are no whole
-        blocks go through host memory of Peerlane. The result says how much went by which route.
+        Whole blocks go to their place by DMA, if the memory is aligned as the file wants it. At
+        another alignment they go next to it and are moved from there. A beginning and an end that
+        are not whole blocks go through host memory of Peerlane. The result has the bytes of each
+        route.
 
-        Memory of a GPU gets its bytes by cuFile, direct, where the machine has such a way (a ``RouteWarning`` says,
-        once a process, why it was not taken); else through pinned host memory, by several threads: out of the page
-        cache what lies there, the rest round it. What the memory's owner has asked of its current stream comes first
-        (version 3 of the interface, and PyTorch; of others everything in the context is waited for), and all bytes
-        are there on return.
+        Memory of a GPU gets its bytes by cuFile, direct, if the machine has such a way (a
+        ``RouteWarning`` says, once a process, why it was not taken); else through pinned host
+        memory, by several threads: out of the page cache if they lie there, else round it. Work of
+        the memory's owner in its current stream comes first (version 3 of the interface, and
+        PyTorch; of others everything in the context is waited for), and all bytes are there on
+        return.
 
         Parameters
         ----------

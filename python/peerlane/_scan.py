@@ -22,7 +22,7 @@ def scan(
     threshold: float = 0.9,
     threads: int | None = None,
 ) -> Record:
-    """Where in which image a picture is, as ``peerlane scan`` says it.
+    """Finds a picture in images and returns its places, as ``peerlane scan`` does.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def scan(
 def check_numbers(
     scales: Sequence[float], rotations: Sequence[float], threshold: float, threads: int | None
 ) -> tuple[list[tuple[float, float]], float, int | None]:
-    """Poses, threshold and threads of a search, where all are within their bounds."""
+    """Poses, threshold and threads of a search, checked against their bounds."""
     _within("scales", scales, 0.05, 20.0)
     _within("rotations", rotations, -360.0, 360.0)
     _within("threshold", [threshold], 0.3, 1.0)

@@ -1,6 +1,6 @@
 """Work as a node does it: arguments in, an answer out that any process can unpickle.
 
-The one thing to know: an error of the work is part of the answer, so that an exception always means that
+The one thing to know: an error of the work is part of the answer, so an exception always means that
 the node did not answer.
 """
 
@@ -75,7 +75,7 @@ def _doctor_task(_: Mapping[str, Any]) -> Record:
 
 
 def _scan_task(work: Mapping[str, Any]) -> Record:
-    """Searches the files of a part, or with ``images`` what this node finds by these words."""
+    """Searches the files of a part, or those that this node finds by ``images``."""
     with tempfile.TemporaryDirectory(prefix="peerlane-") as folder:
         picture = _written(folder, work["picture"])
         files = work.get("files")

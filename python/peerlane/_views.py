@@ -24,7 +24,7 @@ ML_DTYPES = {
 
 
 class Views(Protocol):
-    """What a framework makes of bytes."""
+    """Tensors that a framework makes of bytes."""
 
     allocate: Callable[[int], Any] | None
     """Allocates bytes on the GPU; ``None`` for tensors in host memory."""

@@ -1,4 +1,4 @@
-"""What can go wrong, by the exit status that the program ``peerlane`` has for it.
+"""Errors, by the exit status that the program ``peerlane`` has for each.
 
 ========================  ======  ==============================================================
 Class                     Status  Meaning
@@ -100,7 +100,7 @@ class DataDiffers(PeerlaneError):
 class Interrupted(_Details, KeyboardInterrupt):
     """Ctrl-C, with nothing in flight any more and everything that is done written down.
 
-    No :class:`PeerlaneError`, so that ``except Exception`` in a loop does not take it for a failure.
+    No :class:`PeerlaneError`: ``except Exception`` in a loop does not take it for a failure.
     """
 
     status = 130

@@ -103,7 +103,8 @@ def scan(
     threads
         Threads of each node; all its processors where not given.
     local
-        Each node searches what it finds itself by the words in ``images``, on its own drives.
+        Each node finds images itself by the words in ``images``, on its own drives, and searches
+        them.
     nodes, retries, patience, progress
         As the module says.
 
@@ -212,7 +213,7 @@ class _Cluster:
         return answer
 
     def wait(self, waiting: Collection[Future[Answer]], timeout: float) -> Collection[Future[Answer]]:
-        """Waits for one of them; Ray tells no change of nodes, so that without any the time passes."""
+        """Waits for one of them, or for the timeout: Ray tells no change of nodes."""
         if not waiting:
             self._idle.wait(timeout)
             return []
@@ -229,7 +230,7 @@ class _Cluster:
                 self._ray.cancel(ref)
 
     def _settle(self, inner: Future[Answer], answer: Future[Answer], node: Node) -> None:
-        """Makes an answer or a loss of what came of a task of Ray."""
+        """Turns the result of a task of Ray into an answer or a loss."""
         kinds = self._ray.exceptions
         error = inner.exception()
         if error is None:

@@ -83,8 +83,8 @@ def load(
 
     A file that lies in the page cache is mapped: nothing is copied, stores to the tensors stay in this process,
     and **a file that is cut afterwards ends it** (``SIGBUS``), as with other loaders that map. Any other is read
-    by direct I/O into memory of its own. Into a GPU all files are one load: several threads send what lies in the page
-    cache and what comes from the drive straight to its place.
+    by direct I/O into memory of its own. Into a GPU all files are one load: several threads send
+    bytes of the page cache and of the drive straight to their place.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def load(
     Raises
     ------
     BadInput
-        A header or index is broken, names what is not there, or has a type that the framework lacks.
+        A header or index is broken, names absent data, or has a type that the framework lacks.
     PeerlaneError
         A file cannot be read, or changed meanwhile.
     """
@@ -156,7 +156,7 @@ def _header(path: Path) -> dict[str, Any]:
 def _check_names(
     shards: list[Path], headers: list[dict[str, Any]], wanted: dict[str, str] | None
 ) -> None:
-    """Holds the index against what files have; no tensor may be in two."""
+    """Checks the index against the files; no tensor may be in two."""
     where: dict[str, Path] = {}
     for shard, header in zip(shards, headers, strict=True):
         for tensor in header["tensors"]:

@@ -8,7 +8,7 @@
 >>> float(zarr.open_array(store, mode="r")[1, 2])
 514.0
 
-All but reading is zarr's own ``LocalStore``: what one of them wrote the other reads.
+All but reading is zarr's own ``LocalStore``: either reads the data that the other wrote.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Store(LocalStore):
         return self._counts.total
 
     def with_read_only(self, read_only: bool = False) -> Self:
-        """The same folder, with what was read counted together."""
+        """The same folder, with its reads counted together."""
         store = super().with_read_only(read_only)
         store._counts = self._counts
         return store
@@ -143,7 +143,7 @@ class Store(LocalStore):
 
 
 class _Counts:
-    """What all threads of a store have read."""
+    """Bytes read by all threads of a store."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -162,7 +162,7 @@ class _Counts:
 
 
 def _bounds(byte_range: ByteRequest | None, size: int) -> tuple[int, int]:
-    """The first byte and the one after the last, within what there is."""
+    """The first byte and the one after the last, within the file."""
     match byte_range:
         case None:
             return 0, size

@@ -93,7 +93,7 @@ impl<'py> NamedArguments<'py> {
         })
     }
 
-    /// Journal, holes, and what becomes of the memory.
+    /// Journal, holes, and the scrub of the memory.
     pub(crate) fn options(&self) -> PyResult<CopyArguments> {
         let preserve = self.words("preserve")?;
         let preserve = preserve.iter().map(|word| one_of("preserve", word, METADATA));

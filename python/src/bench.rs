@@ -1,7 +1,7 @@
 //! `peerlane.bench`: a workload measured on this machine.
 //!
-//! The workload runs on a thread of its own, so that the thread that called can look for signals and
-//! call `progress` at any time.
+//! The workload runs on a thread of its own: the calling thread can look for signals and call
+//! `progress` at any time.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

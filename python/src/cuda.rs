@@ -1,6 +1,6 @@
 //! Memory of a GPU as a Python object describes it, by version 2 or later of the CUDA Array Interface of Numba.
 //!
-//! An object is believed only in the form of what it says: the driver decides whether such memory
+//! Only the form of an object's claims is checked here: the driver decides whether such memory
 //! exists.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::buffer::bad;
 use crate::error::{ErrorDetails, ExceptionKind};
 use crate::ffi;
 
-/// The oldest version that says what the keys mean.
+/// The oldest version that defines the keys.
 const VERSION: u64 = 2;
 /// The first that names a stream.
 const VERSION_WITH_STREAM: u64 = 3;
@@ -30,7 +30,7 @@ const DIMENSIONS: usize = 64;
 pub(crate) struct GpuMemory {
     address: u64,
     pub(crate) length: u64,
-    /// What is still done to it.
+    /// Work that its owner may still do on it.
     work: OwnersWork,
     /// The object.
     owner: Py<PyAny>,
@@ -71,8 +71,8 @@ pub(crate) fn gpu_memory(target: &Bound<'_, PyAny>) -> PyResult<GpuMemory> {
     Ok(GpuMemory { address, length, work, owner: target.clone().unbind() })
 }
 
-/// What may still be done to the memory: by version 3 of the interface in the stream that it names, if any; by PyTorch,
-/// which shows version 2, in its current stream; by others anywhere.
+/// The work that may still be done on the memory: by version 3 of the interface in the stream that
+/// it names, if any; by PyTorch, which shows version 2, in its current stream; by others anywhere.
 fn work(
     target: &Bound<'_, PyAny>,
     interface: &Bound<'_, PyDict>,

@@ -59,7 +59,7 @@ impl ErrorDetails {
         Self { kind, causes: vec![words.into()], hint: None, journal: None, progress: None }
     }
 
-    /// The words of an error and of what caused it.
+    /// The words of an error and of its causes.
     pub(crate) fn from_error(kind: ExceptionKind, error: &(dyn Error + 'static)) -> Self {
         let mut problem = Self::new(kind, error.to_string());
         let mut next = error.source();
@@ -70,7 +70,7 @@ impl ErrorDetails {
         problem
     }
 
-    /// The same, with what was tried in front.
+    /// The same, with the attempted action in front.
     pub(crate) fn tried(kind: ExceptionKind, what: &str, error: &(dyn Error + 'static)) -> Self {
         let mut problem = Self::from_error(kind, error);
         problem.causes.insert(0, format!("cannot {what}"));

@@ -27,7 +27,7 @@ pub(crate) fn lend_buffer(buffer: PyUntypedBuffer) -> Lent {
     unsafe { Lent::new(address, length, Arc::new(buffer)) }
 }
 
-/// Memory of a GPU with what its object says that is still done to it.
+/// Memory of a GPU with the work that its object says may still be done on it.
 pub(crate) fn with_work(memory: Foreign, work: OwnersWork) -> Foreign {
     // SAFETY: by version 3 of the CUDA Array Interface, and by PyTorch of its own streams, the handle is that of a stream
     // which the object keeps; the object is kept with the memory. As for its address, an object that lies about this can

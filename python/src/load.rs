@@ -34,7 +34,7 @@ struct PyPart {
 /// The bound of pinned memory that a caller says.
 ///
 /// # Errors
-/// When it is no size.
+/// When it is not a size.
 pub(crate) fn pinned(text: Option<&str>) -> Result<Option<Bytes>, ErrorDetails> {
     let Some(text) = text else { return Ok(None) };
     let size = Bytes::from_str(text).ok().filter(|size| *size > Bytes::ZERO);

@@ -1,4 +1,4 @@
-//! Machines: what they are, what a copy would do on them, and what a workload would.
+//! Machines, plans of copies on them, and predictions of workloads.
 
 use std::path::PathBuf;
 

@@ -20,7 +20,7 @@ use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::json as text;
 use crate::watch::PyWatch;
 
-/// Searches; hits and what it took, as JSON.
+/// Searches; returns hits, counts and times as JSON.
 #[pyfunction]
 pub(crate) fn scan(
     py: Python<'_>,

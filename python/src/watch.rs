@@ -1,8 +1,8 @@
 //! Progress for Python while the library works, and Python's wish to stop.
 //!
-//! The GIL is taken for a moment at most every [`PAUSE`], so that neither a callback nor the look for
-//! signals slows requests down. An exception, that of Ctrl-C among them, becomes a wish to stop; it is
-//! kept and raised when nothing is in flight any more.
+//! The GIL is taken for a moment at most every [`PAUSE`]: neither a callback nor the look for
+//! signals slows requests down. An exception, that of Ctrl-C among them, becomes a wish to stop; it
+//! is kept and raised when nothing is in flight any more.
 
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::error::{ErrorDetails, ExceptionKind};
 /// Between two calls into Python.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tells Python what happens.
+/// Tells Python of events.
 pub(crate) struct PyWatch {
-    /// Called with a phase, what is done and what is to be done.
+    /// Called with a phase, the bytes done and the bytes to do.
     progress: Option<Py<PyAny>>,
     /// Called with a sentence that a person should hear.
     warn: Option<Py<PyAny>>,
@@ -34,8 +34,8 @@ impl PyWatch {
         Self { progress, warn, phase: "check", told: None, looked, raised }
     }
 
-    /// Returns the result of the watched work. An exception out of Python comes before the wish to
-    /// stop that it became, and notes what was left.
+    /// Returns the result of the watched work. An exception out of Python replaces the wish to stop
+    /// that it became, with a note of the state left behind.
     pub(crate) fn end<T>(self, result: Result<T, ErrorDetails>) -> PyResult<T> {
         let Some(raised) = self.raised.into_inner() else { return Ok(result?) };
         let left = match result {

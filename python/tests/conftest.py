@@ -1,4 +1,4 @@
-"""What all tests share: files with known content, and skips that are counted as ``./test`` counts them."""
+"""Parts shared by all tests: files with known content, and skips counted as ``./test`` counts them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reads into memory of a GPU that this process allocated by the driver, as CuPy and PyTorch do; for test_cuda.py.
 
-Takes a list of calls as JSON and writes what came of each to a file: too much for a pipe, of which an unbuffered
-Python loses what a short write leaves.
+Takes a list of calls as JSON and writes the results to a file: they are too much for a pipe, since
+an unbuffered Python loses the rest of a short write.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def load(address: int, paths: list[str], pinned: str | None) -> dict:
 
 
 def forked(address: int, path: str) -> dict:
-    """What a process hears that was forked off this one, whose CUDA is initialised."""
+    """The result of a read in a process forked off this one, whose CUDA is initialised."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

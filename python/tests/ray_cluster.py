@@ -1,4 +1,4 @@
-"""A cluster of three raylets on this machine, one of which is killed while it works.
+"""A cluster of three raylets on this machine; one is killed while it works.
 
 Run by ``tools/test-python --ray``, not with the other tests: it needs Ray and starts daemons. Every node
 has a name, as ``ray start --node-name`` gives it.
@@ -49,7 +49,7 @@ class Raylets:
 
 @pytest.fixture
 def raylets():
-    """Three raylets, to which this process is connected."""
+    """Three raylets, with this process connected to them."""
     cluster = Raylets()
     yield cluster
     cluster.close()
@@ -96,7 +96,7 @@ def test_scan_survives_a_killed_raylet(tmp_path, killing):
 
 
 def stream(source: pathlib.Path):
-    """Runs of a second each, so that a node is killed while it measures."""
+    """Runs of a second each: time to kill a node while it measures."""
     source.write_bytes(bytes(range(256)) * (64 << 10))
     return {
         "kind": "stream",

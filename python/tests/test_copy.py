@@ -116,7 +116,7 @@ def test_an_exception_out_of_progress_ends_the_copy_which_can_go_on(source, targ
 
 @pytest.fixture
 def interruptible():
-    """Ctrl-C as at a terminal: a shell starts what runs in the background with it ignored."""
+    """Ctrl-C as at a terminal: a shell starts background jobs with it ignored."""
     earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, earlier)

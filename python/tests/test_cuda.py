@@ -68,7 +68,7 @@ class Machine:
 
 
 def expected(before: int, offset: int, length: int, whole: int) -> str:
-    """What an allocation holds that was filled from its byte `before` on, as a number that tells it."""
+    """The content of an allocation, filled from its byte `before` on, as a number that tells it."""
     filled = content(SIZE)[offset : offset + length]
     return (b"\xee" * before + filled).ljust(whole, b"\xee").hex()
 

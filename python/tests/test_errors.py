@@ -1,4 +1,4 @@
-"""The classes of errors, and that they say what the program's exit status says."""
+"""The classes of errors, and their match with the program's exit status."""
 
 from __future__ import annotations
 

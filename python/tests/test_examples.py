@@ -1,4 +1,4 @@
-"""What documentation shows works: docstrings, pages, and the notebook."""
+"""The examples of the documentation work: docstrings, pages, and the notebook."""
 
 from __future__ import annotations
 

@@ -369,7 +369,7 @@ def test_unfinished_last_line_is_left_out(tmp_path):
 
 
 class StubMachine:
-    """A folder with an nvidia-smi and a peerlane of its own, from which gpu.sh is started."""
+    """A folder with an nvidia-smi and a peerlane of its own, to start gpu.sh from."""
 
     def __init__(self, folder: pathlib.Path, smi: str, peerlane: str) -> None:
         self.folder = folder / "run"

@@ -1,4 +1,4 @@
-"""Machines that are described, and what the model says of them."""
+"""Described machines, and the model's predictions for them."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ SIZE = (3 << 20) + 777
 
 
 class OnlyDlpack:
-    """What a ``torch.Tensor`` on the CPU is: no buffer protocol."""
+    """A stand-in for a ``torch.Tensor`` on the CPU: no buffer protocol."""
 
     def __init__(self, held: np.ndarray) -> None:
         self.held = held

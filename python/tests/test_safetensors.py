@@ -1,4 +1,4 @@
-"""Tensors are those that were written, by the way that is told; what is hostile is refused."""
+"""Tensors equal the written ones and come by the stated route; hostile files are refused."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use crate::files::SourceFile;
 use crate::{Violation, markdown};
 
-/// Heading of `CONTRIBUTING.md` below which the table is.
+/// Heading of the table in `CONTRIBUTING.md`.
 pub const SECTION: &str = "Dependencies";
 
 /// Finds outside crates without a row that gives a reason, and rows for crates that are not used.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::{Violation, markdown};
 
-/// Heading of `ARCHITECTURE.md` below which the table is.
+/// Heading of the table in `ARCHITECTURE.md`.
 pub const SECTION: &str = "Who may depend on whom";
 /// First word of the line of crates that tests alone use, on any line.
 pub const TESTS: &str = "tests:";

@@ -4,7 +4,7 @@ use crate::files::SourceFile;
 use crate::rust::code_only;
 use crate::{Violation, text};
 
-/// Crates that hold fenced files, so that their root cannot forbid `unsafe`; it denies it.
+/// Crates that hold fenced files: their root cannot forbid `unsafe`, and denies it.
 const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"];
 
 /// Most lines between the start of a `SAFETY:` note and its unsafe block.

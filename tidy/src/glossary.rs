@@ -3,10 +3,10 @@
 use crate::files::SourceFile;
 use crate::{Violation, markdown};
 
-/// Heading of `GLOSSARY.md` below which the table is.
+/// Heading of the table in `GLOSSARY.md`.
 pub const SECTION: &str = "Words we do not use";
 
-/// A word or a phrase that is not used, and what is written instead.
+/// A word or a phrase that is not used, and its replacement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     /// Lower case; a phrase has single spaces.

@@ -2,10 +2,11 @@
 //!
 //! Each check is a pure function from text to [`Violation`]s, proven able to fail by planted faults in
 //! its own file; `tests/repository.rs` applies all of them to this repository. The rules are read from
-//! the pages that state them (`ARCHITECTURE.md`, `GLOSSARY.md`, `CONTRIBUTING.md`), so that page and
-//! code cannot drift apart. What the compiler and clippy check is left to them.
+//! the pages that state them (`ARCHITECTURE.md`, `GLOSSARY.md`, `CONTRIBUTING.md`), so page and
+//! code cannot drift apart. Checks of the compiler and clippy are left to them.
 #![forbid(unsafe_code)]
 
+mod clauses;
 pub mod dependencies;
 pub mod edges;
 pub mod fence;

@@ -1,7 +1,7 @@
 //! Modules of a crate that use each other in a circle, by the paths `crate::` in its files.
 //!
-//! A module is a file or folder beside the root of the crate, or of a part of it (`engine/io`); a name that the
-//! root passes on counts as the module that it is from. Tests do not count.
+//! A module is a file or folder next to the root of the crate, or of a part of it (`engine/io`); a
+//! name that the root re-exports counts as the module that it comes from. Tests do not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,10 +9,10 @@ use crate::files::SourceFile;
 use crate::rust::code_only;
 use crate::{Violation, markdown};
 
-/// Heading of `ARCHITECTURE.md` below which the crates are that have no circles.
+/// Heading of the list in `ARCHITECTURE.md` of crates without circles.
 pub const SECTION: &str = "Modules";
 
-/// The files in which one module uses another.
+/// Pairs of modules, the first with a path to the second, and the files of those paths.
 type Edges = BTreeMap<(String, String), BTreeSet<String>>;
 
 /// Finds circles of modules in the crates that the page says have none.

@@ -4,7 +4,7 @@ use crate::Violation;
 use crate::files::SourceFile;
 use crate::rust::literals_only;
 
-/// Each with what stands there instead.
+/// Each phrase with its replacement.
 const PHRASES: [(&str, &str); 17] = [
     ("none that moves payload", "No GPUs, NVMe drives, RDMA NICs or FPGA cards found"),
     ("peer traffic round", "Disable ACS redirect"),
@@ -50,7 +50,7 @@ fn in_text(path: &str, text: &str) -> Vec<Violation> {
     let mut findings = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.to_lowercase();
-        for (phrase, instead) in PHRASES.iter().filter(|(phrase, _)| has(&line, phrase)) {
+        for (phrase, instead) in PHRASES.iter().filter(|one| occurrences(&line, one.0) > 0) {
             let fault = format!("\"{phrase}\": say \"{instead}\"");
             findings.push(Violation::new(path, number + 1, fault));
         }
@@ -58,16 +58,17 @@ fn in_text(path: &str, text: &str) -> Vec<Violation> {
     findings
 }
 
-/// True when a line has the phrase as words of their own.
-fn has(line: &str, phrase: &str) -> bool {
-    line.match_indices(phrase).any(|(at, _)| {
-        let is_word = |next: Option<char>| next.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        !is_word(line[..at].chars().next_back())
-            && !is_word(line[at + phrase.len()..].chars().next())
-    })
+/// Counts the phrase in a text as words of their own.
+pub(crate) fn occurrences(text: &str, phrase: &str) -> usize {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let is_whole = |&(at, _): &(usize, &str)| {
+        let goes_on = phrase.starts_with(is_word) && text[..at].ends_with(is_word);
+        !goes_on && !text[at + phrase.len()..].starts_with(is_word)
+    };
+    text.match_indices(phrase).filter(is_whole).count()
 }
 
-/// What a user may read of a Rust file: its strings, and the comments that become help.
+/// The text of a Rust file that a user may read: its strings, and the comments that become help.
 fn shown(source: &str, has_help: bool) -> String {
     let end = source.find("#[cfg(test)]").unwrap_or(source.len());
     let source = &source[..end];

@@ -51,7 +51,7 @@ struct CountedCase {
     counts: Vec<(String, u64)>,
 }
 
-/// Bugs that were planted and what became of each, written by hand.
+/// Bugs that were planted and the end of each, written by hand.
 const PLANTED: &str = "planted.md";
 
 /// Reads the results below `root` and returns the page.

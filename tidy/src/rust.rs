@@ -1,4 +1,4 @@
-//! Blanks comments and literals out of Rust source, so that a word in it is a word of the code.
+//! Blanks comments and literals out of Rust source: a word left in it is a word of the code.
 //!
 //! This is a scanner of the lexical forms that hide text (comments, strings, characters), not a
 //! parser. Line numbers and columns stay.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::files::SourceFile;
-use crate::{Violation, markdown};
+use crate::{Violation, clauses, markdown};
 
 /// The section of `CONTRIBUTING.md` with the limits.
 pub const SECTION: &str = "Counts with limits";
 
-/// Words with which a relative clause opens in place of a noun or a verb.
+/// Words that open a relative clause instead of a noun or a verb.
 const RELATIVE: [&str; 12] = [
     "what", "whether", "which", "who", "whose", "whom", "where", "when", "how", "why", "those",
     "that",
@@ -21,9 +21,11 @@ pub struct Count {
     pub name: &'static str,
     /// A number, or a share in thousandths.
     pub value: usize,
+    /// Details for the reader of a fault; may be empty.
+    pub note: String,
 }
 
-/// Counts all Rust files.
+/// Counts all files.
 #[must_use]
 pub fn count(files: &[SourceFile]) -> Vec<Count> {
     let mut found = StyleCounts::default();
@@ -33,13 +35,15 @@ pub fn count(files: &[SourceFile]) -> Vec<Count> {
     let shared: usize = found.types.values().filter(|count| **count > 1).sum();
     let share = |part: usize, all: usize| (1000 * part).div_ceil(all.max(1));
     let types = found.types.values().sum();
-    let count = |name, value| Count { name, value };
-    vec![
+    let count = |name, value| Count { name, value, note: String::new() };
+    let mut counts = vec![
         count("relative openings", share(found.relative, found.docs)),
         count("`fn of`", found.of),
         count("shared type names", share(shared, types)),
         count("words in test names", median(found.words)),
-    ]
+    ];
+    counts.extend(clauses::count(files));
+    counts
 }
 
 fn median(mut values: Vec<usize>) -> usize {
@@ -84,7 +88,7 @@ impl<'a> StyleCounts<'a> {
 }
 
 /// The text of a doc comment's line.
-fn doc_text(line: &str) -> Option<&str> {
+pub(crate) fn doc_text(line: &str) -> Option<&str> {
     line.strip_prefix("///").or_else(|| line.strip_prefix("//!")).map(str::trim)
 }
 
@@ -119,10 +123,12 @@ pub fn check(page: &str, counts: &[Count]) -> Vec<Violation> {
         let row = rows.iter().find(|row| row.first() == Some(&name))?;
         row.get(1)?.parse::<usize>().ok()
     };
-    let judge = |Count { name, value }: &Count| {
+    let judge = |Count { name, value, note }: &Count| {
         let fault = match limit(name) {
             None => format!("`{SECTION}` has no limit of {name}, now {value}"),
-            Some(limit) if *value > limit => format!("{name}: {value}, above the limit of {limit}"),
+            Some(limit) if *value > limit => {
+                format!("{name}: {value}, above the limit of {limit}{note}")
+            }
             Some(_) => return None,
         };
         Some(Violation::new("CONTRIBUTING.md", 0, fault))
@@ -134,7 +140,7 @@ pub fn check(page: &str, counts: &[Count]) -> Vec<Violation> {
 mod tests {
     use super::*;
 
-    /// Each line behind a mark, so that the file does not count itself.
+    /// Each line behind a mark: the file does not count itself.
     const SOURCE: &str = "\
 |/// Which of them it is.
 |pub(crate) struct One;
@@ -160,7 +166,7 @@ mod tests {
 
     #[test]
     fn counts_each_kind() {
-        assert_eq!(counts(), [334, 1, 667, 3]);
+        assert_eq!(counts(), [334, 1, 667, 3, 67, 0, 0, 0]);
     }
 
     #[test]
@@ -168,12 +174,13 @@ mod tests {
         let page = |openings: usize| {
             format!(
                 "## {SECTION}\n\n| Count | Limit |\n| --- | --- |\n| relative openings | {openings} |\n\
-                 | `fn of` | 1 |\n| shared type names | 667 |\n| words in test names | 3 |\n"
+                 | `fn of` | 1 |\n| shared type names | 667 |\n| words in test names | 3 |\n\
+                 | what clauses | 67 |\n| which clauses | 0 |\n| where clauses | 0 |\n| odd words | 0 |\n"
             )
         };
         let check = |page: &str| check(page, &count(&planted()));
         assert!(check(&page(334)).is_empty());
         assert!(check(&page(333))[0].what.contains("above the limit"));
-        assert_eq!(check("").len(), 4);
+        assert_eq!(check("").len(), 8);
     }
 }

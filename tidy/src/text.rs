@@ -3,7 +3,7 @@
 use crate::Violation;
 use crate::files::SourceFile;
 
-/// Lines from which a source file is too long to be read as one thing.
+/// Most lines of a source file; a longer one cannot be read as one thing.
 pub const LINES_MAX: usize = 800;
 
 /// Bytes above which a file does not belong in git.
@@ -89,7 +89,7 @@ pub fn check_leftovers(files: &[SourceFile]) -> Vec<Violation> {
     findings
 }
 
-/// Finds host names of package registries and mirrors, which whoever builds must choose.
+/// Finds host names of package registries and mirrors, which the builder must choose.
 #[must_use]
 pub fn check_hosts(files: &[SourceFile]) -> Vec<Violation> {
     let hosts: Vec<String> = [

@@ -1,4 +1,4 @@
-//! `tools/fetch-kernel` beside an archive of one kernel, which programs that stand for apt's offer.
+//! `tools/fetch-kernel` with an archive of one kernel, offered by programs that stand in for apt.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

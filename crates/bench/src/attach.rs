@@ -1,4 +1,4 @@
-//! Adds what the lab's recorder of DMA saw to records of the runs that it watched.
+//! Adds the totals of the lab's recorder of DMA to records of the runs that it watched.
 //!
 //! The recorder has one total from the begin of the guest's command to its end, and no marks between cases.
 //! So it is judged against all payload of all records together, and only where all of that took one route:
@@ -15,7 +15,7 @@ pub enum RecorderAttachError {
     /// There is nothing that could have been watched.
     #[error("there is no run to attach it to")]
     NoRuns,
-    /// A record that was not measured in the lab has no recorder beside it.
+    /// A record that was not measured in the lab; it has no recorder.
     #[error("the record `{0}` is not of an emulated machine")]
     NotEmulated(String),
     /// Runs that are in the total and in no record.

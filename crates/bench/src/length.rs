@@ -1,4 +1,4 @@
-//! Length of the range of a workload where nobody says it.
+//! Length of the range of a workload that names none.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::workload::Brief;
 
 /// Bytes of a range where there is room.
 const USUAL: Bytes = Bytes::mib(1024);
-/// Ranges begin and end at multiples of this, so that every block size up to it fits.
+/// Ranges begin and end at multiples of this: every block size up to it fits.
 const UNIT: Bytes = Bytes::kib(4);
 
 /// Reasons why no length was found.

@@ -1,4 +1,4 @@
-//! Measures: carries workloads out, often enough, and says what a figure rests on.
+//! Measures: carries workloads out, often enough, and states the evidence behind a figure.
 //!
 //! Leaves out how figures are shown. The one thing to know: a result whose evidence contradicts its
 //! route is an error here, never a figure.

@@ -1,7 +1,7 @@
 //! Checks that a record can be true, before anything is concluded from it.
 //!
-//! A record may come from anybody, or from a disk that lost a page. The one thing to know: its summaries
-//! are computed again from its runs, so that no figure is shown that no run has.
+//! A record may come from anybody, or from a disk that lost a page. The one thing to know: its
+//! summaries are computed again from its runs, so every figure shown is one that the runs have.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ pub enum RecordError {
     /// A schema of another kind or version.
     #[error("its schema is `{0}`, not `{BENCH_SCHEMA}`")]
     Schema(String),
-    /// It asks for what cannot be run.
+    /// It asks for a workload that cannot be run.
     #[error("it asks for what cannot be run")]
     Workload(#[from] BriefError),
     /// A run of a case that was not asked for, or not so.
@@ -67,7 +67,7 @@ pub enum RecordError {
         #[source]
         source: Box<RecordError>,
     },
-    /// A run whose parts are not its whole, or that is above what it says limits it.
+    /// A run whose parts are not its whole, or that is above its own stated limit.
     #[error("it has a run that cannot be")]
     Nonsense(#[from] Nonsense),
 }

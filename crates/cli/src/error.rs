@@ -1,4 +1,4 @@
-//! Errors as a person reads them: what was tried on which object, the causes, what to do.
+//! Errors as a person reads them: the action on its object, the causes, a hint.
 
 use std::error::Error;
 use std::path::Path;
@@ -12,7 +12,7 @@ use peerlane_sim::reproduce::StudyError;
 use crate::exit::Exit;
 use crate::render::one_line;
 
-/// The end of a command that did not do what was asked for.
+/// The end of a command that did not do its task.
 #[derive(Debug)]
 pub(crate) struct Failure {
     error: Box<dyn Error + Send + Sync>,
@@ -51,8 +51,8 @@ impl Failure {
         self.causes().map(ToString::to_string)
     }
 
-    /// The same as a terminal shows them: each in one line, whatever names it holds, but for what is written in
-    /// lines.
+    /// The same as a terminal shows them: each in one line, whatever names it holds, except for
+    /// messages written in lines.
     pub(crate) fn shown(&self) -> impl Iterator<Item = String> + '_ {
         self.causes().map(|error| match error.to_string() {
             // The message of a parser ends with a line end.

@@ -22,7 +22,7 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The status of several things that were done: that of the worst. What was not possible changed
+    /// The status of several things that were done: that of the worst. An impossible one changed
     /// nothing, and says so only where nothing else was done.
     pub(crate) fn worst(all: &[Self]) -> Self {
         let is_there = |one: Self| all.contains(&one);

@@ -1,14 +1,14 @@
-//! Files that a person names for what the program makes: written whole or not at all, and never over what
-//! is somebody else's. Every command that writes such a file does it by [`OutputFile`]. The rules:
+//! Files that a person names for results of the program: written whole or not at all, and never
+//! over foreign files. Every command that writes such a file does it by [`OutputFile`]. The rules:
 //!
-//! 1. What is there is replaced where it is ours by its mark, which its [`OutputKind`] knows, and else left alone. No
-//!    option changes that: `--force` is of what is copied or measured.
-//! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours. What a command
+//! 1. A file that is ours by its mark, which its [`OutputKind`] knows, is replaced, and any other
+//!    left alone. No option changes that: `--force` is for the target of a copy or a benchmark.
+//! 2. A folder, a symbolic link (wherever it leads), a pipe, a socket and a device are never ours. Bytes that a command
 //!    only passes on, such as the console of a machine, may go to a terminal, a pipe or `/dev/null`: [`stream`].
 //! 3. Whether the file can be written is looked at before the work whose result it takes, and once more when it is
-//!    written: what came there meanwhile is left alone, too.
-//! 4. It is made beside its place, flushed, and then named. A full disk leaves what was there; a program that is
-//!    killed leaves a file `.tmp` with six characters beside it.
+//!    written: a file that came there meanwhile is left alone, too.
+//! 4. It is made next to its place, flushed, and then named. A full disk leaves the earlier file; a
+//!    killed program leaves a file `.tmp` with six characters next to it.
 //! 5. It is a new file, with the mode that umask leaves. A folder is made by the same rules ([`write_folder`]), but not
 //!    flushed.
 
@@ -47,8 +47,8 @@ pub(crate) enum OutputKind {
     },
 }
 
-/// System error where nobody reads a pipe, and where no device is behind a name: `/dev/tty` of a
-/// program that has no terminal (`ENXIO`, open(2)).
+/// System error of a pipe without a reader, and of a name without a device: `/dev/tty` of a program
+/// that has no terminal (`ENXIO`, open(2)).
 const NOBODY_THERE: i32 = 6;
 
 /// True when these bytes are one JSON object of a schema.
@@ -71,7 +71,7 @@ pub(crate) fn folder(file: &Path) -> &Path {
 pub(crate) struct OutputFile {
     path: PathBuf,
     kind: OutputKind,
-    /// Device and inode of what is there and is ours.
+    /// Device and inode of the existing file, if it is ours.
     ours: Option<(u64, u64)>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum OutputError {
 }
 
 impl OutputFile {
-    /// Looks at a place: what is there is ours or nothing, and its folder takes a file.
+    /// Checks a place: a file there is ours, and its folder takes a file.
     ///
     /// # Errors
     /// When the file could not be written now.
@@ -108,7 +108,7 @@ impl OutputFile {
         &self.path
     }
 
-    /// Creates a draft beside the output, with a temporary name; deleted on drop.
+    /// Creates a draft next to the output, with a temporary name; deleted on drop.
     fn draft(&self) -> io::Result<NamedTempFile> {
         let mode = Permissions::from_mode(0o666);
         let made = tempfile::Builder::new().permissions(mode).tempfile_in(folder(&self.path));
@@ -142,7 +142,7 @@ impl OutputFile {
         Ok(draft)
     }
 
-    /// Writes all of it; may be done again with what it becomes later.
+    /// Writes all of it; may be repeated with later content.
     ///
     /// # Errors
     /// When it cannot be filled, flushed or named, or something else has come there.
@@ -154,7 +154,7 @@ impl OutputFile {
         self.name(draft)
     }
 
-    /// The same for what is in memory, as the end of a command.
+    /// The same for bytes in memory, as the end of a command.
     ///
     /// # Errors
     /// As [`OutputFile::fill`].
@@ -162,7 +162,7 @@ impl OutputFile {
         self.fill(|out| out.write_all(bytes)).map_err(|error| error.on(&self.path))
     }
 
-    /// Judges what has come there since the last look.
+    /// Judges a file that has come there since the last look.
     fn look_again(&mut self) -> Result<(), OutputError> {
         if self.ours.is_none() || self.now()? != self.ours {
             self.ours = judge(&self.path, self.kind)?;
@@ -198,11 +198,11 @@ fn place(path: &Path) -> io::Result<((u64, u64), Option<OsString>)> {
     Ok((folder, path.file_name().map(OsStr::to_owned)))
 }
 
-/// Writes several files as the end of a command: all of them are whole, and their places judged once more, before the
-/// first has its name, so that a full disk leaves what was there.
+/// Writes several files as the end of a command: all of them are whole, and their places judged
+/// once more, before the first has its name. So a full disk leaves the earlier files.
 ///
 /// # Errors
-/// As [`OutputFile::fill`], and when two of them have one place. Nothing is named then, but where it says otherwise.
+/// As [`OutputFile::fill`], and when two of them have one place. Nothing is named then, unless the error says so.
 pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Failure> {
     let mut places = HashSet::new();
     for (file, _) in &files {
@@ -224,8 +224,8 @@ pub(crate) fn write_together(files: Vec<(OutputFile, Vec<u8>)>) -> Result<(), Fa
     name_all(filled)
 }
 
-/// Names drafts one by one. Where one cannot be named, those before it have taken the place of what was there, so that
-/// the failure says which they are.
+/// Names drafts one by one. If one cannot be named, those before it have replaced the earlier
+/// files, and the failure lists them.
 fn name_all(drafts: Vec<(OutputFile, NamedTempFile)>) -> Result<(), Failure> {
     let mut written = Vec::new();
     let mut drafts = drafts.into_iter();
@@ -239,8 +239,8 @@ fn name_all(drafts: Vec<(OutputFile, NamedTempFile)>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a new folder as the end of a command: it is filled beside its place and then named, so that a full disk leaves
-/// none.
+/// Makes a new folder as the end of a command: it is filled next to its place and then named. So a
+/// full disk leaves none.
 ///
 /// # Errors
 /// When something is there, or it cannot be filled or named.
@@ -265,7 +265,7 @@ impl OutputError {
         self.among(path, Vec::new(), Vec::new())
     }
 
-    /// The same, where some files of the command are written and others are not.
+    /// The same, if some files of the command are written and others are not.
     fn among(self, path: &Path, written: Vec<String>, left: Vec<String>) -> Failure {
         let lists = [("written before it", written), ("nor", left)].into_iter();
         let lists = lists.filter(|(_, names)| !names.is_empty());
@@ -329,7 +329,7 @@ fn judge(path: &Path, kind: OutputKind) -> Result<Option<(u64, u64)>, OutputErro
     Err(not_ours(&format!("it already exists and is not a {name}"), kind))
 }
 
-/// The system's answer without the name of a draft, which nobody has asked for and `tempfile` adds.
+/// The system's answer without the name of the draft, which `tempfile` adds.
 fn plain(error: &io::Error) -> io::Error {
     let text = error.to_string();
     let answer = text.split(" at path \"").next().unwrap_or_default();

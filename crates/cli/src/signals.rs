@@ -1,7 +1,7 @@
-//! A request to stop, made from the keyboard or by another process, and a limit that is no reason to end.
+//! Signals: a request to stop, and a limit on file sizes that must not end the program.
 //!
-//! A signal that was ignored when the program started stays so: `nohup` ignores SIGHUP, a shell the SIGINT of what a
-//! script has in its background, and both mean that the program is to go on.
+//! A signal that was ignored when the program started stays so: `nohup` ignores SIGHUP, a shell the
+//! SIGINT of a script's background jobs, and both mean that the program is to go on.
 
 use std::fs;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What `--version` says: the release, the commit, and libraries that are opened while it runs.
+//! Text of `--version`: the release, the commit, and libraries that are opened at run time.
 
 /// Commit and its date, which `tools/package` gives; a build by hand has none.
 const COMMIT: &str = match option_env!("PEERLANE_COMMIT") {

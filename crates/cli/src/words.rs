@@ -1,7 +1,7 @@
-//! The words of a command line, read, and what is said of those that cannot be.
+//! The words of a command line, read, and the messages on those that cannot be.
 //!
-//! The argument parser quotes words as they are, so its messages are made of words in which all that a terminal would
-//! obey is escaped.
+//! The argument parser quotes words as they are. So its messages are made of words with everything
+//! escaped that a terminal would obey.
 
 use std::ffi::{OsStr, OsString};
 
@@ -14,7 +14,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::{Printer, escaped};
 
-/// Reads a command line, or says what is wrong with it.
+/// Reads a command line, or reports its fault.
 pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     let error = match parse(words) {
         Ok(cli) => return Ok(cli),

@@ -4,7 +4,7 @@
 //! `ADDRESS`, and answers `done NUMBER` or `failed NUMBER WORDS`. Chunks are worked on at the same time
 //! and answered as they end. The environment injects faults; chunks are counted from 1 as they arrive:
 //!
-//! - `INVERTER_DELAY_MS`: wait before each answer, twice as long for chunks with an odd count, so that
+//! - `INVERTER_DELAY_MS`: wait before each answer, twice as long for chunks with an odd count:
 //!   answers overtake each other.
 //! - `INVERTER_FAIL`, `INVERTER_SILENT`, `INVERTER_EXIT`: the chunk that fails, that gets no answer, or
 //!   that ends the program with status 3.

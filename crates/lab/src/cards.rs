@@ -1,6 +1,7 @@
 //! Cards of a machine: functions whose memory is a BAR backed by a file of the host.
 //!
-//! The file is the memory: what a drive of the guest writes there by DMA, the host reads in it.
+//! The file is the memory: the host reads in it the bytes that a drive of the guest wrote there by
+//! DMA.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use peerlane_units::Bytes;
 
 use crate::{LabError, drives};
 
-/// A card with what lies behind its memory.
+/// A card and its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LabCard {
     /// The function of the machine.
@@ -24,7 +25,7 @@ pub(crate) struct LabCard {
 /// Images of drives and memories of cards, by name.
 pub(crate) type Images = Vec<(String, PathBuf)>;
 
-/// Parts what was given by name into what belongs to cards and what belongs to drives, or to nothing.
+/// Splits files given by name into those of cards, and the rest.
 pub(crate) fn part(machine: &Fabric, images: &Images) -> (Images, Images) {
     let is_of_a_card = |name: &str| {
         machine.functions.iter().any(|function| function.lab.is_ram_bar && function.name == name)

@@ -9,7 +9,7 @@ use peerlane_units::Bytes;
 
 use crate::LabError;
 
-/// An NVMe drive with what lies behind it.
+/// An NVMe drive and its image.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Drive {
     /// The function of the machine.

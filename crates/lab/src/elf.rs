@@ -19,8 +19,8 @@ pub(crate) fn interpreter(image: &[u8]) -> Option<String> {
     String::from_utf8(text[..end].to_vec()).ok()
 }
 
-/// The program without what lies behind its last loaded segment: section headers, symbols, debug
-/// information. Returned unchanged when it is no ELF.
+/// The program up to its last loaded segment, without section headers, symbols and debug
+/// information. Returned unchanged when it is not an ELF.
 pub(crate) fn loadable_part(mut image: Vec<u8>) -> Vec<u8> {
     const SECTION_FIELDS: [std::ops::Range<usize>; 2] = [0x28..0x30, 0x3a..0x40];
     let end = segments(&image)
@@ -53,7 +53,7 @@ pub(crate) fn has_pvh_entry(image: &[u8]) -> bool {
     })
 }
 
-/// The name and type of the first of these notes, and what comes after it. Names and descriptions end at multiples of 4.
+/// The name and type of the first of these notes, and the notes after it. Names and descriptions end at multiples of 4.
 fn note(notes: &[u8]) -> Option<(&[u8], usize, &[u8])> {
     const HEAD: usize = 12;
     let (name, description) = (number(notes, 0, 4)?, number(notes, 4, 4)?);

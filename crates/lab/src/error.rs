@@ -23,7 +23,7 @@ pub enum LabError {
     /// No kernel with peer-to-peer DMA that could be read.
     #[error("cannot find a kernel with CONFIG_PCI_P2PDMA=y: {searched}")]
     MissingKernel {
-        /// Each place with what was found there.
+        /// Each place, with the finding there.
         searched: String,
     },
     /// A file that is not a bootable kernel image.
@@ -50,7 +50,7 @@ pub enum LabError {
         /// Expected path of the module.
         path: PathBuf,
     },
-    /// The machine holds what this QEMU cannot emulate.
+    /// The machine has parts that this QEMU cannot emulate.
     #[error("cannot emulate {function} of machine {machine}: {reason}")]
     NotEmulated {
         /// Name of the machine.
@@ -147,7 +147,7 @@ pub enum LabError {
         /// The moment.
         moment: String,
     },
-    /// Nobody reads the command's output any more.
+    /// The reader of the command's output is gone.
     #[error("lab run was ended: its output has no reader")]
     ReaderGone,
     /// The reader of the command's outputs did not take all of them before the run was over.

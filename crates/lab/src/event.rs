@@ -1,8 +1,8 @@
 //! Events of a machine while its command runs, at moments that the command itself announces.
 //!
-//! The command says `peerlane lab moment NAME` in the guest, which returns once the host has done what
-//! `NAME` stands for; so no clock decides what a fault meets. A power cut ends the machine at once and
-//! keeps what the emulated drives were given: QEMU's drive has no cache of its own that would be lost.
+//! The command says `peerlane lab moment NAME` in the guest, which returns once the host has done
+//! the event of `NAME`; so no clock decides when a fault strikes. A power cut ends the machine at
+//! once. Data given to the emulated drives is kept: QEMU's drive has no cache of its own to lose.
 
 use std::str::FromStr;
 

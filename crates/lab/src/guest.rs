@@ -1,6 +1,6 @@
 //! The program as the first process of the guest.
 //!
-//! It mounts what a program expects, waits for the drives, names them, runs the command between two
+//! It mounts the usual file systems, waits for the drives, names them, runs the command between two
 //! marks of the DMA recorder, sends the results home and powers the machine off. It never returns
 //! in success. Problems go to the control port; the console holds the kernel's view.
 
@@ -67,7 +67,7 @@ fn end_with(
     ports::answer(control, deadline).map(drop)
 }
 
-/// Runs the command and sends its output; returns its exit status, and what was sent.
+/// Runs the command and sends its output; returns its exit status, and the bytes sent.
 fn run(job: &GuestJob, control: &mut File, deadline: Instant) -> io::Result<(i32, Sent)> {
     system::install_applets().map_err(during("install busybox"))?;
     if let Some(end) = job.network {
@@ -100,7 +100,7 @@ fn run(job: &GuestJob, control: &mut File, deadline: Instant) -> io::Result<(i32
     Ok((status, Sent { stdout, stderr, out }))
 }
 
-/// Sends what the command left; returns the bytes of the archive.
+/// Sends the files that the command left; returns the bytes of the archive.
 fn send_results(port: File) -> io::Result<u64> {
     let port = io::BufWriter::with_capacity(1 << 20, ports::Counted::new(port));
     let mut archive = tar::Builder::new(port);

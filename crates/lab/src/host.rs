@@ -1,4 +1,4 @@
-//! One lab run on the host: prepare, boot, pass streams on, collect what came back.
+//! One lab run on the host: prepare, boot, pass streams on, collect the results.
 //!
 //! Everything the run makes lies in one temporary folder that goes away with it. QEMU never outlives
 //! the run: it is killed on every way out, and by the kernel when this process dies.
@@ -51,16 +51,16 @@ pub struct BootOptions {
     pub drives: Vec<(String, PathBuf)>,
     /// Path of the DMA report, which is recorded only when this is set.
     pub dma: Option<PathBuf>,
-    /// Folder that receives what the command leaves in `$OUT`.
+    /// Folder for the files that the command leaves in `$OUT`.
     pub out: Option<PathBuf>,
-    /// Modules of the guest's kernel that are loaded before the command, besides those it cannot do
-    /// without; their dependencies come along.
+    /// Modules of the guest's kernel that are loaded before the command, in addition to the
+    /// necessary ones; their dependencies come along.
     pub modules: Vec<String>,
     /// Programs of this machine, by path or by name, that the guest has in `/bin` with their shared
     /// libraries.
     pub programs: Vec<PathBuf>,
-    /// Program and arguments; arguments of the program itself when its first word is no program of
-    /// the guest. Ignored for a shell.
+    /// Program and arguments; arguments of the program itself when its first word is not a program
+    /// of the guest. Ignored for a shell.
     pub command: Vec<OsString>,
     /// An interactive shell on this terminal instead of the command.
     pub shell: bool,
@@ -68,7 +68,7 @@ pub struct BootOptions {
     pub kernel: KernelImage,
     /// QEMU, from [`crate::find_qemu`].
     pub qemu: PathBuf,
-    /// The running program, which is also what runs in the guest.
+    /// The running program, which also runs in the guest.
     pub program: PathBuf,
     /// Events of the machine while the command runs.
     pub events: Vec<HostEvent>,
@@ -190,10 +190,10 @@ pub fn run(
     Ok(CommandOutcome { status, dma, missed, early_workers })
 }
 
-/// Names of drives, with what QEMU calls them.
+/// Names of drives, with their names in QEMU.
 type Devices = Vec<(String, String)>;
 
-/// Writes what QEMU boots from and returns its arguments.
+/// Writes the files that QEMU boots from and returns its arguments.
 fn prepare(
     options: &BootOptions,
     drives: &[Drive],
@@ -302,8 +302,8 @@ fn status_of(ended: GuestEnd, options: &BootOptions, folder: &Path) -> Result<i3
     }
 }
 
-/// The last lines of the console, indented, without control characters; before them the line in
-/// which the kernel says why it gave up, which a long trace may have followed.
+/// The last lines of the console, indented, without control characters; before them the line with
+/// the kernel's reason for its panic, since a long trace may follow that.
 fn tail(console: &[u8]) -> String {
     const LINES: usize = 20;
     const LAST_WORDS: &str = "Kernel panic";

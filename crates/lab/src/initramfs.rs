@@ -1,6 +1,6 @@
 //! The guest's root file system: a "newc" cpio archive, written uncompressed.
 //!
-//! Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel. What goes in:
+//! Format: Documentation/driver-api/early-userspace/buffer-format.rst of the kernel. Content:
 //! the program with the shared libraries it runs with, busybox, kernel modules and the job.
 
 use std::collections::BTreeSet;

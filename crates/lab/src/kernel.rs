@@ -1,7 +1,7 @@
 //! Finding a kernel to boot: one that was named, the running one, or one that was fetched.
 //!
-//! A kernel is usable when it is built with `CONFIG_PCI_P2PDMA`; its release decides what must be
-//! worked around. Nothing is installed or downloaded here.
+//! A kernel is usable when it is built with `CONFIG_PCI_P2PDMA`; its release decides which
+//! workarounds apply. Nothing is installed or downloaded here.
 
 use std::path::{Path, PathBuf};
 
@@ -33,7 +33,7 @@ impl KernelImage {
     /// Reads the release from a bzImage and looks for its module folder.
     ///
     /// # Errors
-    /// [`LabError::Io`] when it cannot be read, [`LabError::NotAKernel`] when it is no bzImage.
+    /// [`LabError::Io`] when it cannot be read, [`LabError::NotAKernel`] when it is not a bzImage.
     pub fn open(image: &Path) -> Result<Self, LabError> {
         let not_a_kernel =
             |reason: &str| LabError::NotAKernel { path: image.into(), reason: reason.to_owned() };
@@ -66,8 +66,8 @@ impl KernelImage {
 /// `~/.cache/peerlane`).
 ///
 /// # Errors
-/// [`LabError::MissingKernel`] with what was looked at; an explicit kernel that cannot be used is an
-/// error of its own.
+/// [`LabError::MissingKernel`] with the places searched; an unusable explicit kernel is an error of
+/// its own.
 pub fn find_kernel(explicit: Option<&Path>) -> Result<KernelImage, LabError> {
     if let Some(path) = explicit {
         return KernelImage::open(path);
@@ -94,7 +94,7 @@ pub fn find_kernel(explicit: Option<&Path>) -> Result<KernelImage, LabError> {
     Err(LabError::MissingKernel { searched: searched.join("; ") })
 }
 
-/// Finds a kernel whose multipath heads take no peer-to-peer pages, for what is different there:
+/// Finds a kernel whose multipath heads take no peer-to-peer pages, for tests of that difference:
 /// `PEERLANE_KERNEL_OLDER`, else one below `kernel-older/root` of the cache.
 ///
 /// # Errors
@@ -209,7 +209,7 @@ fn module_folders(image: &Path, release: &str) -> Vec<PathBuf> {
 }
 
 /// The release in a bzImage (Documentation/arch/x86/boot.rst: `HdrS` at 0x202, offset of the version
-/// text less 0x200 at 0x20e); `None` when it is no bzImage.
+/// text less 0x200 at 0x20e); `None` when it is not a bzImage.
 fn read_release(image: &Path) -> Result<Option<String>, LabError> {
     use std::io::Read;
     const LONGEST_HEADER: u64 = 64 << 10;

@@ -5,7 +5,7 @@
 //! which memory each drive's payload went to or came from. It proves bytes and semantics, not speed:
 //! QEMU moves peer-to-peer data by CPU, so rates in the lab say nothing about hardware.
 //!
-//! The program that calls [`run`] is also what runs in the guest: its `main` must begin with
+//! The program that calls [`run`] also runs in the guest: its `main` must begin with
 //! `if peerlane_lab::is_guest() { return peerlane_lab::guest_main(); }`.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! A fabric as QEMU arguments and kernel parameters.
 //!
-//! Every function gets an explicit place (slot and function number), so that kernel parameters can
-//! name it by its path. What QEMU cannot emulate is refused, never left out, except for functions
-//! that are neither bridge nor endpoint of interest (the host bridge's own functions), which QEMU has
-//! in its own form. Bus numbers are the firmware's.
+//! Every function gets an explicit place (slot and function number), so kernel parameters can name
+//! it by its path. A function that QEMU cannot emulate is refused, never left out, except for those
+//! that are neither bridge nor endpoint of interest (the host bridge's own functions), which QEMU
+//! has in its own form. Bus numbers are the firmware's.
 
 mod acs;
 mod place;

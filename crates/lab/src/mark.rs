@@ -20,7 +20,7 @@ pub(crate) const LAB_VARIABLE: &str = "PEERLANE_LAB";
 pub enum MarkPhase {
     /// Proof of a route, or reading back to verify: it may touch host memory on purpose.
     Check,
-    /// The payload itself; what holds where no mark was made.
+    /// The payload itself; also the default before any mark.
     Move,
 }
 
@@ -60,7 +60,7 @@ impl Mark {
     }
 }
 
-/// Tells the DMA recorder what the next transfers are for; does nothing outside a lab.
+/// Tells the DMA recorder the purpose of the next transfers; does nothing outside a lab.
 ///
 /// The phase holds for the whole guest, not for one thread.
 ///

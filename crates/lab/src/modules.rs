@@ -2,7 +2,7 @@
 //! and those that were asked for.
 //!
 //! Dependencies come from the modules' own `.modinfo`, which needs no `modules.dep`: unpacked packages
-//! lack it. Modules are decompressed on the host, so that the guest needs no tool for it.
+//! lack it. Modules are decompressed on the host, so the guest needs no tool for it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ pub(crate) struct LoadableModule {
     pub(crate) image: Vec<u8>,
 }
 
-/// The modules to load, those in `further` last, dependencies before what needs them; empty when all
-/// is built in.
+/// The modules to load, those in `further` last, dependencies before their users; empty when all is
+/// built in.
 pub(crate) fn needed(
     kernel: &KernelImage,
     further: &[String],
@@ -52,7 +52,7 @@ pub(crate) fn ram_bar(kernel: &KernelImage) -> Result<LoadableModule, LabError> 
     Ok(LoadableModule { file_name: format!("{RAM_BAR}.ko"), image: read_module(&path)? })
 }
 
-/// Adds `name` and what it depends on to `order`.
+/// Adds `name` and its dependencies to `order`.
 fn add(
     name: &str,
     builtin: &[String],

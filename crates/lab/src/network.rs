@@ -1,6 +1,6 @@
 //! A network between two machines, by datagram sockets in a shared folder.
 //!
-//! Each machine sends to the socket of the other, so that either may start first. No network of the host takes part.
+//! Each machine sends to the socket of the other, so either may start first. No network of the host takes part.
 
 use std::fs;
 use std::io;

@@ -1,7 +1,7 @@
 //! Protocol between host and guest: the job, the ports, and the guest's messages.
 //!
-//! The job travels in the initramfs; everything else leaves the guest through virtio-serial ports,
-//! so that the command's bytes never mix with the kernel's console.
+//! The job travels in the initramfs; everything else leaves the guest through virtio-serial ports.
+//! So the command's bytes never mix with the kernel's console.
 
 use std::ffi::OsString;
 
@@ -33,8 +33,8 @@ pub(crate) enum GuestPort {
     Control,
     /// A tar archive of [`OUT_DIR`].
     Out,
-    /// Names of moments, one a line, from `peerlane lab moment`; each is answered by a line, which is
-    /// [`DONE`] or says what is wrong.
+    /// Names of moments, one a line, from `peerlane lab moment`. A line answers each: [`DONE`], or
+    /// the reason of a failure.
     Moments,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct GuestJob {
     pub(crate) network: Option<NetworkEnd>,
     /// Longest wait for the drives.
     pub(crate) drive_wait_seconds: u64,
-    /// Longest wait for the host to take what was sent: the deadline of the whole run.
+    /// Longest wait for the host to take the guest's bytes: the deadline of the whole run.
     pub(crate) host_wait_seconds: u64,
 }
 

@@ -1,11 +1,11 @@
 //! The DMA recorder: reads QEMU's trace and says where each byte of payload went.
 //!
-//! It judges addresses as the emulated drives used them, not what the guest's program asked for or
-//! claims. Under an IOMMU that translates, drives use addresses that say nothing about the target:
-//! such bytes are unclassified, never guest memory and never a peer. Kinds of memory rest on addresses
-//! alone; what is payload and what is a check rests on the measured program's own marks, so a judge
-//! of the report must bound the check bytes, as the demonstration does. The log is read once, line by
-//! line; a line that is not understood is counted, not guessed at.
+//! It judges addresses as the emulated drives used them, not the requests or claims of the guest's
+//! program. Under an IOMMU that translates, drives use addresses that say nothing about the target:
+//! such bytes are unclassified, never guest memory and never a peer. Kinds of memory rest on
+//! addresses alone. The split into payload and check rests on the measured program's own marks, so
+//! a judge of the report must bound the check bytes, as the demonstration does. The log is read
+//! once, line by line; a line that is not understood is counted, not guessed at.
 
 mod line;
 mod report;
@@ -182,7 +182,7 @@ impl<'a> TraceRecorder<'a> {
         }
     }
 
-    /// Ends the command before, which must have mapped what it was asked for.
+    /// Ends the command before, which must have mapped the bytes that it requested.
     fn begin(&mut self, next: TracedCommand) {
         let last = std::mem::replace(&mut self.command, next);
         if self.is_open && last.operation.is_some() {
@@ -220,7 +220,7 @@ impl<'a> TraceRecorder<'a> {
         }
     }
 
-    /// Counts what a command itself needed; under translation nothing says where that lies.
+    /// Counts bytes that a command itself needed; under translation nothing says where they lie.
     fn count_control(&mut self, bytes: u64) {
         if self.is_open {
             let total = if self.machine.is_translating {
@@ -275,7 +275,7 @@ impl<'a> TraceRecorder<'a> {
             .map(|((address, number), _)| (address.as_str(), *number))
     }
 
-    /// Told by both ends: what reaches beyond a BAR or beyond memory is neither.
+    /// Judged by both ends: a transfer beyond a BAR or beyond memory is neither.
     fn kind_of(&self, base: u64, bytes: u64) -> TargetKind {
         let Some(last) = base.checked_add(bytes.saturating_sub(1)) else {
             return TargetKind::Unclassified;

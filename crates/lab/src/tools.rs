@@ -77,7 +77,7 @@ pub(crate) fn shared_libraries(loader: &str, program: &Path) -> Result<Vec<PathB
     }
 }
 
-/// Paths in lines such as `libc.so.6 => /lib/libc.so.6 (0x7f...)`; what the kernel brings has none.
+/// Paths in lines such as `libc.so.6 => /lib/libc.so.6 (0x7f...)`; libraries of the kernel have none.
 fn listed_libraries(list: &str) -> Vec<PathBuf> {
     list.lines()
         .filter_map(|line| line.split_once(" => ")?.1.rsplit_once(" (").map(|(path, _)| path))
@@ -86,7 +86,7 @@ fn listed_libraries(list: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Runs a decompressor over `file` and returns what it writes.
+/// Runs a decompressor over `file` and returns its output.
 pub(crate) fn decompress(
     program: &'static str,
     package: &'static str,

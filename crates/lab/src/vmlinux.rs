@@ -42,7 +42,7 @@ pub(crate) fn unpacked(image: &Path, folder: &Path) -> Result<PathBuf, LabError>
 /// The compressed kernel in a bzImage, and the program and its package that unpack it.
 fn payload(image: &[u8]) -> Option<(&[u8], &'static str, &'static str)> {
     const SECTOR: usize = 512;
-    /// Behind the payload stands the length of what it holds.
+    /// The length of the unpacked content, behind the payload.
     const TAIL: usize = 4;
     if image.get(0x202..0x206)? != b"HdrS" {
         return None;

@@ -1,7 +1,7 @@
 //! Boots a machine under QEMU and looks at all that comes back.
 //!
 //! Without the test harness, because this program is also the guest's init and one of its commands.
-//! Skipped, with the reason, where QEMU, busybox or a kernel with peer-to-peer DMA is missing.
+//! Skipped, with the reason, if QEMU, busybox or a kernel with peer-to-peer DMA is missing.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "there is no harness to print")]
 
 use std::ffi::OsString;

@@ -246,7 +246,7 @@ impl Words<'_> {
         if payload.is_empty() { functions.iter().take(1).copied().collect() } else { payload }
     }
 
-    /// A function with what hangs from it.
+    /// A function with those below it.
     fn branch(self, functions: &[ComparedFunction]) -> String {
         let named = self.of_interest(functions);
         let mut text = self.names(&named);

@@ -1,10 +1,10 @@
 //! Moves data between PCIe devices without passing it through host memory, and proves that it did so.
 //!
-//! What a program needs of Peerlane's crates under one name, and what a program has to bring itself: the
-//! machine that a person means ([`machines`]), a seed, an environment. Decisions are made in the crates
-//! below; `ARCHITECTURE.md` says what always holds. Linux only.
+//! Peerlane's crates for programs, under one name, and the parts that a program has to bring
+//! itself: a machine by its name ([`machines`]), a seed, an environment. Decisions are made in the
+//! crates below; `ARCHITECTURE.md` has the invariants. Linux only.
 //!
-//! # A machine, and what a copy would do on it
+//! # A machine, and the plan of a copy on it
 //!
 //! Nothing is opened outside the place that is named, and nothing is changed. A refused route is a reason
 //! in the plan, not an error.
@@ -29,7 +29,7 @@
 //!
 //! # A copy
 //!
-//! It refuses what the program refuses: a target that is mounted, in use, or not blank, unless
+//! It refuses the same targets as the program: one that is mounted, in use, or not blank, unless
 //! [`Asked::force`] is set for the last.
 //!
 //! ```
@@ -113,7 +113,7 @@ pub use peerlane_results::{
 pub use peerlane_sim::{parameters, predict, reproduce};
 pub use peerlane_units::{ByteRate, Bytes, Nanos};
 
-/// A number that nobody foresees, for what the engine draws by chance.
+/// A random seed, for all that the engine draws by chance.
 pub fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,8 +1,8 @@
-//! Finds a machine by what a person calls it: this one, a tree, an archive, a text, or a name.
+//! Finds a machine by its name or source: this one, a tree, an archive, a text, or a name.
 //!
 //! A name is looked for as a path, among the files in `./machines`, and among those built in, in this
 //! order; `-` is standard input. A path is recognised by its content: a folder or archive with `sys/`,
-//! topology XML of NCCL or RCCL, or a machine file. Nothing outside what was named is opened.
+//! topology XML of NCCL or RCCL, or a machine file. Nothing else is opened.
 
 mod content;
 mod error;
@@ -41,14 +41,14 @@ pub enum MachineSource<'a> {
 pub enum LookDepth {
     /// All that can be known without changing anything.
     Full,
-    /// The same without a command to any drive: what a plan rests on.
+    /// The same without a command to any drive: enough for a plan.
     Quiet,
 }
 
 /// The machine at a place.
 ///
 /// # Errors
-/// [`MachineError`], by what stands in the way.
+/// [`MachineError`] names the obstacle.
 ///
 /// # Examples
 ///
@@ -78,7 +78,7 @@ pub fn read(place: MachineSource<'_>, look: LookDepth) -> Result<Fabric, Machine
     discover(root).map_err(|source| not_discovered(root, source))
 }
 
-/// Returns whether `--machine` takes a path as a folder or archive with `sys/`: what a capture can be made of.
+/// Returns whether `--machine` takes a path as a folder or archive with `sys/`, as captures need.
 pub fn is_tree(path: &Path) -> bool {
     content::is_tree(path)
 }
@@ -108,7 +108,7 @@ pub struct Description {
 }
 
 impl Description {
-    /// The first sentence of the comment at the top, which says what the machine is for.
+    /// The first sentence of the comment at the top: the purpose of the machine.
     pub fn summary(&self) -> String {
         let comment: Vec<&str> =
             self.text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim).collect();

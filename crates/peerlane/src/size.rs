@@ -1,8 +1,8 @@
-//! Sizes, rates and times as people type them: what can be refused without looking at a device is refused here.
+//! Sizes, rates and times as people type them, checked before any look at a device.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-/// Largest block: a bound on memory, far above what any device takes in one request.
+/// Largest block: a bound on memory, far above the largest request of any device.
 const BLOCK_MAX: Bytes = Bytes::mib(1024);
 /// Unit of a block: direct I/O and peer-to-peer pages move whole ones of it.
 const BLOCK_UNIT: Bytes = Bytes::kib(4);
@@ -11,7 +11,7 @@ const DURATION_MAX: Nanos = Nanos::seconds(86_400);
 /// Reads a block size: a multiple of 4096 bytes, at most 1 GiB.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault, in words.
 pub fn block(text: &str) -> Result<Bytes, String> {
     let size = text.parse::<Bytes>().map_err(|error| error.to_string())?;
     match size {
@@ -27,7 +27,7 @@ pub fn block(text: &str) -> Result<Bytes, String> {
 /// Reads a duration: more than nothing, at most a day; a plain number is seconds.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault, in words.
 pub fn duration(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time > Nanos(0) && time <= DURATION_MAX => Ok(time),
@@ -39,7 +39,7 @@ pub fn duration(text: &str) -> Result<Nanos, String> {
 /// Reads a rate: at least one byte a second.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault, in words.
 pub fn rate(text: &str) -> Result<ByteRate, String> {
     match text.parse::<ByteRate>() {
         Ok(ByteRate(0)) => Err("nothing would ever move".to_owned()),
@@ -51,7 +51,7 @@ pub fn rate(text: &str) -> Result<ByteRate, String> {
 /// Reads a length: at least one byte.
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault, in words.
 pub fn length(text: &str) -> Result<Bytes, String> {
     match text.parse::<Bytes>() {
         Ok(Bytes(0)) => Err("there is nothing to copy".to_owned()),

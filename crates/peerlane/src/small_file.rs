@@ -1,4 +1,4 @@
-//! Reads files that a person names and that are small when they are what they should be.
+//! Reads files by a person's names, with a bound on their size.
 //!
 //! A name may lead anywhere: a pipe would make the program wait for ever, a device has no end.
 
@@ -19,7 +19,7 @@ pub fn read(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(bytes(path, most)?).map_err(|_| io::Error::other("it is not UTF-8 text"))
 }
 
-/// The same for what is not text.
+/// The same for binary files.
 ///
 /// # Errors
 /// When it cannot be read, is not regular, or is longer.

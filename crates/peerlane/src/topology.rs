@@ -1,4 +1,4 @@
-//! A machine as one object: what `peerlane topo --json` prints.
+//! A machine as one object: the output of `peerlane topo --json`.
 
 use peerlane_fabric::lspci::{KeyCount, SetAside, TextAccount};
 use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
@@ -137,7 +137,7 @@ pub fn schema() -> RecordSchema {
     RecordSchema::for_type::<Object>(SCHEMA)
 }
 
-/// The machine file as an object, so that both forms have the same keys, and who reaches whom.
+/// The machine file as an object with the same keys, and who reaches whom.
 ///
 /// # Errors
 /// [`TopologyJsonError`], which no machine brings about.

@@ -1,6 +1,6 @@
 //! Records as comma-separated values: a line for each run, or case of a comparison, in bytes and nanoseconds.
 //!
-//! Leaves out what is no run: plans and examinations. A text that a spreadsheet would take for a formula
+//! Leaves out records without runs: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
 use peerlane_results::{Comparison, CopyRecord, RouteEvidence, VerifyRecord};

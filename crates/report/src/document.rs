@@ -1,7 +1,7 @@
 //! Content of a report before it has a form: sections of facts, figures, tables and notes.
 //!
-//! Built once from the records, written as HTML or Markdown. Text in it is plain and bounded; each form
-//! escapes what it has a meaning for.
+//! Built once from the records, written as HTML or Markdown. Text in it is plain and bounded; each
+//! form escapes its own special characters.
 
 use crate::chart::ChartPicture;
 use crate::plain::plain;
@@ -14,7 +14,7 @@ pub(crate) struct Document {
     pub(crate) texts: Vec<String>,
     /// The verdict on several records together.
     pub(crate) headline: Option<RecordVerdict>,
-    /// Verdicts with the position of their sections, without what the headline says already.
+    /// Verdicts with the position of their sections, without those of the headline.
     pub(crate) verdicts: Vec<(usize, RecordVerdict)>,
     /// The first screen: the main figure, a row for each benchmark, warnings that all records share.
     pub(crate) overview: Vec<Block>,
@@ -67,7 +67,7 @@ pub(crate) enum Block {
     Warnings(Vec<(String, String)>),
 }
 
-/// A picture with its title and what there is to say of it.
+/// A picture with its title and caption.
 #[derive(Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
@@ -102,7 +102,7 @@ pub(crate) struct Table {
 #[derive(Debug, Clone)]
 pub(crate) struct Cell {
     pub(crate) text: String,
-    /// By what numbers are sorted.
+    /// Sort key of numbers.
     pub(crate) sort: Option<f64>,
     /// Position of the section that it leads to.
     pub(crate) link: Option<usize>,

@@ -1,9 +1,9 @@
-//! Donard's two tables out of a record: what a GPU is reached by, its rate, and page faults as a ratio to the
-//! direct way.
+//! Donard's two tables out of a record: the routes to a GPU, their rates, and page faults as a
+//! ratio to the direct route.
 //!
-//! Leaves out what a ratio is worth: page faults are the kernel's count of pages that came into a process, about
-//! one for each window that it maps at once, and no count of memory traffic. What a counter of memory counted
-//! stands beside it, where there is one.
+//! Leaves out the worth of a ratio: page faults are the kernel's count of pages that came into a
+//! process, about one for each window that it maps at once, and no count of memory traffic. The
+//! bytes that a counter of memory counted, if there is one, stand next to it.
 
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Path, Summary};

@@ -3,7 +3,7 @@
 use crate::Paper;
 use crate::document::{Art, Figure};
 
-/// What a report of any form begins with, and a figure of one.
+/// First line of a report of any form, and of a figure.
 pub(crate) const MARK: &str = "<!-- written by peerlane report -->";
 
 /// A figure as SVG, named after its title.
@@ -29,8 +29,8 @@ impl FigureFile {
     }
 }
 
-/// The name of a file for a figure: its number, and its title without what file systems and shells
-/// have a meaning for.
+/// The name of a file for a figure: its number, and its title without special characters of file
+/// systems and shells.
 fn file_name(number: usize, title: &str) -> String {
     let words: String =
         title

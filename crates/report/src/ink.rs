@@ -59,7 +59,7 @@ pub(crate) enum Paper {
     Alone,
 }
 
-/// Rules in which `$name` stands for a colour.
+/// Rules of a style sheet; `$name` stands for a colour.
 pub(crate) type Rules = &'static [(&'static str, &'static str)];
 
 /// Rules as a style sheet, each selector within `scope`.

@@ -1,7 +1,7 @@
 //! Records for people: HTML, Markdown, CSV, SVG, traces. One file a format.
 //!
-//! Leaves out measuring and predicting. The one thing to know: it shows what records hold and never
-//! computes a figure that they do not support.
+//! Leaves out measuring and predicting. The one thing to know: it shows the content of records and
+//! never computes a figure that they do not support.
 #![forbid(unsafe_code)]
 
 mod account;
@@ -81,7 +81,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Tests whether a file begins as reports and their figures do, so that writing over it loses nothing
+/// Tests whether a file begins as reports and their figures do; writing over it then loses nothing
 /// else.
 pub fn is_report(beginning: &str) -> bool {
     beginning.strip_prefix("<!doctype html>\n").unwrap_or(beginning).starts_with(figure::MARK)

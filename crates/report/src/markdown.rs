@@ -68,7 +68,7 @@ fn write_block(text: &mut String, block: &Block) {
     }
 }
 
-/// A fence that no line can end (CommonMark 0.31, section 4.5): what is between is text.
+/// A fence that no line can end (CommonMark 0.31, section 4.5): everything inside is text.
 fn fence(lines: &[String]) -> String {
     let longest = |line: &String| line.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let most = lines.iter().map(longest).max().unwrap_or(0);
@@ -95,7 +95,7 @@ fn write_table(text: &mut String, table: &Table) {
     }
 }
 
-/// Text without what Markdown has a meaning for (CommonMark 0.31, section 2.4), HTML included.
+/// Text without special characters of Markdown (CommonMark 0.31, section 2.4), HTML included.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

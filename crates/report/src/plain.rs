@@ -1,13 +1,13 @@
-//! Text that somebody else wrote, made safe to show: without control characters and of bounded length.
+//! Foreign text made safe to show: without control characters and of bounded length.
 //!
-//! Each format escapes what it has a meaning for on top of this.
+//! Each format escapes its own special characters on top of this.
 
 /// Longest text that is shown of one name, in characters.
 const LONGEST: usize = 600;
 /// Longest line of a command: parameters of the kernel may name hundreds of ports.
 const LONGEST_COMMAND: usize = 1 << 16;
 
-/// A text in one line, without what a terminal, a browser or an editor would obey.
+/// A text in one line, without characters that a terminal, a browser or an editor would obey.
 ///
 /// Control characters and direction marks (Unicode annex 9, section 2) are shown by their numbers.
 pub(crate) fn plain(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! Records as they come: JSON of any kind that this program writes, bounded, and told apart by schema.
 //!
-//! Leaves out reading files. The one thing to know: whoever wrote a record may have been anybody, so
-//! sizes are bounded here and text is made safe where it is shown.
+//! Leaves out reading files. The one thing to know: a record may come from anyone, so sizes are
+//! bounded here and text is made safe where it is shown.
 
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
@@ -46,7 +46,7 @@ pub(crate) const SCHEMAS: [&str; 14] = [
 pub enum Record {
     /// Results of a workload.
     Bench(Box<BenchRecord>),
-    /// Two runs of a workload beside each other.
+    /// Two runs of a workload, compared.
     Compare(Box<Comparison>),
     /// Results of a copy.
     Copy(Box<CopyRecord>),
@@ -66,7 +66,7 @@ pub enum Record {
     BatchPlan(BatchPlan),
     /// A task on several nodes.
     Nodes(Box<NodesRecord>),
-    /// Two runs on several nodes beside each other.
+    /// Two runs on several nodes, compared.
     CompareNodes(Box<NodesComparison>),
 }
 
@@ -88,7 +88,7 @@ pub enum ReadError {
     /// It is the answer to `plan` on two devices between which nothing is copied.
     #[error("it judges two devices, and holds no plan of a copy")]
     NoPlan,
-    /// It does not hold what its schema says.
+    /// Its content contradicts its schema.
     #[error("it is not what its schema {schema} says")]
     Malformed {
         /// The schema that it names.
@@ -133,7 +133,7 @@ impl Record {
     /// Reads a record of any kind.
     ///
     /// # Errors
-    /// When it is too large, no JSON, of an unknown schema, or not what its schema says.
+    /// When it is too large, not JSON, of an unknown schema, or contradicts its schema.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ReadError> {
         if bytes.len() as u64 > RECORD_MAX.0 {
             return Err(ReadError::TooLarge(bytes.len() as u64));

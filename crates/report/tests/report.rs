@@ -1,4 +1,4 @@
-//! Reports of samples in every form, and of records that somebody wrote to do harm.
+//! Reports of samples in every form, and of records made to do harm.
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test")]
 
@@ -331,7 +331,7 @@ fn spoil(value: &mut Value, key: &str, with: &str) {
     }
 }
 
-/// Markdown without its blocks of code, in which nothing has a meaning.
+/// Markdown without its blocks of code; nothing in those has a meaning.
 fn unfenced(markdown: &str) -> String {
     let mut fence: Option<&str> = None;
     let mut lines = Vec::new();

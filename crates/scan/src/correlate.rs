@@ -1,10 +1,10 @@
 //! Zero-mean normalised cross-correlation of a layer with every place of a plane.
 //!
 //! Leaves out which places are asked. The one thing to know: products are summed in one order without
-//! fused operations, so that every processor finds the same scores, whatever its vectors.
+//! fused operations, so every processor finds the same scores, whatever its vectors.
 //!
 //! The score is Lewis's (Fast Normalized Cross-Correlation, 1995): 1 for the picture itself under any
-//! gain and offset of brightness, 0 for what has nothing to do with it.
+//! gain and offset of brightness, 0 for anything unrelated.
 
 use pulp::{Arch, Simd, WithSimd};
 
@@ -14,11 +14,11 @@ use crate::reduce::Plane;
 /// Places that are computed together: eight vectors of eight.
 pub(crate) const LANES: usize = 64;
 
-/// Rows of products that are added in short numbers, which lose what is small beside them.
+/// Rows whose products are added in single precision before their sum goes to double precision.
 pub(crate) const ROWS: usize = 16;
 
-/// Below this variance of one pixel, in grey levels squared, a window is flat: whatever it correlates
-/// to is rounding.
+/// Variance of one pixel, in grey levels squared, below which a window is flat: its correlation is
+/// only rounding.
 pub(crate) const FLAT: f64 = 0.05;
 
 /// The picture at one level, without its mean.
@@ -126,8 +126,8 @@ pub(crate) fn single(value: f64) -> f32 {
     value as f32
 }
 
-/// The sum of products of `taps` with the plane, for all lines of places. A closure in its place would be a function
-/// of its own, which the compiler makes without the vectors of the processor.
+/// The sum of products of `taps` with the plane, for all lines of places. A closure would become a
+/// function of its own, which the compiler makes without the vectors of the processor.
 struct LineProducts<'a> {
     plane: &'a Plane,
     taps: &'a [f32],
@@ -159,7 +159,7 @@ impl WithSimd for LineProducts<'_> {
     }
 }
 
-/// Places beside each other, from one on.
+/// Correlates adjacent places, from `begin` on.
 #[inline(always)]
 fn correlate_block(
     plane: &Plane,

@@ -1,7 +1,7 @@
-//! A place of the coarse level on its way down to full resolution, whoever computes the scores.
+//! A place of the coarse level on its way down to full resolution, on a processor or a GPU.
 //!
-//! The one thing to know: a [`Trail`] says which area it wants scores of, and goes on by them. So a processor and a
-//! GPU look at the same places in the same order.
+//! The one thing to know: a [`Trail`] names the area that it wants scores of, and goes on by them.
+//! So a processor and a GPU look at the same places in the same order.
 
 use crate::correlate::{PictureLayer, Scores};
 use crate::picture::{Hit, Picture, margin};
@@ -45,8 +45,8 @@ impl<'a> Trail<'a> {
         Self { picture, size, place: (corner(place.0), corner(place.1)), step, score: 0.0 }
     }
 
-    /// The layer whose scores decide how it goes on, and the pixels of the image in which they are; `None` where
-    /// the layer does not fit, and the trail is lost.
+    /// The layer whose scores decide the next step, and its pixels of the image; `None` if the
+    /// layer does not fit, and the trail is lost.
     pub(crate) fn wants(&self) -> Option<(&'a PictureLayer, PixelArea)> {
         let (x, y) = self.place;
         match self.step {
@@ -92,7 +92,8 @@ impl<'a> Trail<'a> {
         None
     }
 
-    /// The pixels of the image in which a layer fits at the place and [`AROUND`] it, on the grid of its level.
+    /// The pixels of the image around the place that a layer fits in with [`AROUND`], on the grid
+    /// of its level.
     fn window(&self, level: u32) -> Option<(&'a PictureLayer, PixelArea)> {
         let layer = self.picture.layer(level);
         let span = |at: usize, inner: usize, whole: usize| {

@@ -1,7 +1,8 @@
 //! Correlation of large layers by Fourier transform, in double precision.
 //!
-//! Leaves out scores. The one thing to know: results differ from sums of products by rounding alone, far below what
-//! single precision loses, so that they tell where sums of products have to be made.
+//! Leaves out scores. The one thing to know: results differ from sums of products by rounding
+//! alone, far below the loss of single precision, so they tell where sums of products have to be
+//! made.
 
 use std::sync::Arc;
 
@@ -72,8 +73,8 @@ fn smooth(least: usize) -> usize {
     (even..).step_by(2).find(|number| rest(*number) == 1).unwrap_or(even)
 }
 
-/// The sum of products of `taps` with the plane at every place where they fit; what it is after it was told to stop
-/// means nothing.
+/// The sum of products of `taps` with the plane at every place that they fit in; meaningless after
+/// an order to stop.
 pub(crate) fn correlate(plane: Numbers<'_>, taps: Numbers<'_>, effort: &Effort) -> Vec<f64> {
     let (across, down) = (cut(plane.width, taps.width), cut(plane.height, taps.height));
     let (width, height) = (plane.width + 1 - taps.width, plane.height + 1 - taps.height);
@@ -174,7 +175,7 @@ impl DoubleTransform {
         self.spectrum[count * stride..].fill(Complex::default());
     }
 
-    /// The spectrum of what was loaded, conjugated and scaled, column by column.
+    /// The spectrum of the loaded numbers, conjugated and scaled, column by column.
     fn take_spectrum(&mut self, effort: &Effort) -> Vec<Complex<f64>> {
         let (stride, height) = (self.stride(), self.height);
         let mut spectrum = vec![Complex::default(); stride * height];
@@ -194,7 +195,8 @@ impl DoubleTransform {
         spectrum
     }
 
-    /// Down, times the spectrum of the taps, and up again; `rows` of them hold something, and `asked` are put back.
+    /// Transforms the columns, multiplies them by the spectrum of the taps and transforms them
+    /// back. The first `rows` rows hold numbers, and the first `asked` rows are put back.
     fn multiply(&mut self, taps: &[Complex<f64>], rows: usize, asked: usize, effort: &Effort) {
         let (stride, height) = (self.stride(), self.height);
         for begin in (0..stride).step_by(COLUMNS) {
@@ -228,7 +230,7 @@ impl DoubleTransform {
         effort.advance((self.width * height) as u64);
     }
 
-    /// Transforms rows back and adds them to what there is.
+    /// Transforms rows back and adds them to the output.
     fn add_to(
         &mut self,
         out: &mut [f64],

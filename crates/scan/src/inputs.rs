@@ -1,7 +1,8 @@
 //! Sources of images: files, folders, globs, tar archives, lists.
 //!
-//! Leaves out what the bytes mean. The one thing to know: inputs are walked as they are needed, so that
-//! a folder of millions costs no memory, and what cannot be read is an error of that input alone.
+//! Leaves out the meaning of the bytes. The one thing to know: inputs are walked as they are
+//! needed, so a folder of millions costs no memory, and an unreadable input is an error of that
+//! input alone.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,9 +19,9 @@ const MOST_DEPTH: usize = 64;
 /// Reason for looking at a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputOrigin {
-    /// Somebody named it.
+    /// The user named it.
     Named,
-    /// It lies in a folder or archive that somebody named, beside whatever else is there.
+    /// It lies in a folder or archive that the user named, among any other files.
     Within,
 }
 
@@ -156,7 +157,7 @@ fn one(found: FoundInput) -> Box<dyn Iterator<Item = FoundInput> + Send> {
 }
 
 impl FoundInput {
-    /// Reads what was found and hands on each image; ends early, by `false`, when `hand_on` says so.
+    /// Reads the input and hands on each image; ends early, by `false`, when `hand_on` says so.
     pub fn read(self, mut hand_on: impl FnMut(Input) -> bool) -> bool {
         match self {
             Self::File(path, origin) => {
@@ -185,7 +186,7 @@ pub(crate) fn regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((File::open(path)?, kind.len()))
 }
 
-/// Refuses what is larger than any image.
+/// Refuses sizes above that of any image.
 pub(crate) fn check_size(bytes: u64) -> Result<(), InputError> {
     let most = MOST_BYTES;
     if bytes > most { Err(InputError::Large { bytes, most }) } else { Ok(()) }

@@ -55,7 +55,7 @@ pub enum PictureError {
     /// All of it has one brightness.
     #[error("the picture has one brightness all over, and would be found everywhere or nowhere")]
     Flat,
-    /// The threshold of Donard's search is above what any image scores.
+    /// The threshold of Donard's search is above the score of any image.
     #[error(
         "no image scores more than {most:.2} for this picture, and hits have to score more than {threshold}"
     )]
@@ -79,7 +79,7 @@ pub struct Picture {
 /// The picture in each of these poses, ready to be looked for; a pose that is given twice counts once.
 ///
 /// # Errors
-/// [`PictureError`] of the first pose in which it cannot be told from its surroundings.
+/// [`PictureError`] of the first pose that cannot be told from its surroundings.
 pub fn pictures(
     gray: &Gray,
     opacity: Option<&Gray>,
@@ -192,8 +192,8 @@ impl Hit {
     }
 }
 
-/// Half a square of this level: what a layer leaves out on each side, so that squares which lie up to
-/// half a square beside those of the layer still have nothing but picture in them.
+/// Half a square of this level: a layer leaves out this much on each side. Squares up to half a
+/// square off its own then still have nothing but picture in them.
 pub(crate) fn margin(level: u32) -> usize {
     (1 << level) / 2
 }

@@ -1,6 +1,6 @@
 //! Images through load and search at the same time: threads, and bounded queues between them.
 //!
-//! Leaves out what becomes of the answers. The one thing to know: at most twice as many images as
+//! Leaves out the use of the answers. The one thing to know: at most twice as many images as
 //! threads are in memory, and answers come in no order. Threads that are inside a decoder or a system call when the
 //! scan is told to end are left to end by themselves.
 
@@ -37,7 +37,7 @@ pub struct ImageAnswer {
     pub found: Result<(u64, Vec<Hit>), ScanError>,
     /// Pages that could not be searched, from 1, of a file where others were.
     pub left_out: Vec<(u32, ScanError)>,
-    /// Crops of the image at the hits, in their order, where they were asked for.
+    /// Crops of the image at the hits, in their order, if requested.
     pub crops: Vec<Gray>,
 }
 
@@ -56,7 +56,7 @@ pub enum ScanError {
     /// Its bytes could not be had.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// Its bytes are no image that is taken.
+    /// Its bytes are not an accepted image.
     #[error(transparent)]
     Format(#[from] FormatError),
     /// Its pixels cannot go directly into memory of a GPU, and nothing else was allowed.
@@ -233,13 +233,13 @@ fn search(
 /// Searches all images in a file's bytes; their pixels, and where the picture is.
 ///
 /// # Errors
-/// [`ScanError::Format`] for what is not an image that is taken.
+/// [`ScanError::Format`] for unknown and refused formats.
 pub fn look(bytes: Vec<u8>, searcher: &Searcher) -> Result<(u64, Vec<Hit>), ScanError> {
     let looked = one(Ok(bytes), searcher, Crops::Dropped, &Clocks::default(), &Effort::default())?;
     Ok((looked.pixels, looked.hits))
 }
 
-/// A file of which at least one page was searched.
+/// A file with at least one page searched.
 #[derive(Debug, Default)]
 pub(crate) struct Looked {
     is_searched: bool,
@@ -250,7 +250,7 @@ pub(crate) struct Looked {
 }
 
 impl Looked {
-    /// Adds the pixels of a page, its hits and what is at them.
+    /// Adds the pixels of a page, its hits and their crops.
     pub(crate) fn add(
         &mut self,
         page: Option<u32>,

@@ -2,7 +2,7 @@
 
 use crate::Gray;
 
-/// An image of means, which keeps fractions: what is averaged over 256 pixels has eight more bits.
+/// An image of means, with fractions: a mean over 256 pixels has eight more bits.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Plane {
     pub(crate) width: usize,
@@ -47,8 +47,8 @@ impl Plane {
     }
 }
 
-/// Means over squares of `2^level` pixels a side, inside `area`; what does not fill a square is left
-/// out.
+/// Means over squares of `2^level` pixels a side, inside `area`; leaves out the rest that does not
+/// fill a square.
 pub(crate) fn reduce(image: &Gray, area: PixelArea, level: u32) -> Plane {
     let side = 1_usize << level;
     let (width, height) = (area.width / side, area.height / side);

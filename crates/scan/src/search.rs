@@ -1,6 +1,7 @@
-//! Coarse to fine: every place at a coarse level, then only what looks like the picture there.
+//! Coarse to fine: every place at a coarse level, then only those that look like the picture there.
 //!
-//! Leaves out reading images. The one thing to know: what is reported was scored in full resolution.
+//! Leaves out reading images. The one thing to know: every reported hit was scored in full
+//! resolution.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::{Donard, Gray};
 /// everything.
 pub(crate) const MOST_CANDIDATES: usize = 256;
 
-/// Of what a picture would score at a coarse level, as much is enough for a closer look: room for noise
-/// that lies between its pixels.
+/// Share of the picture's own coarse score that is enough for a closer look: room for noise between
+/// the pixels of the coarse level.
 const COARSE_MARGIN: f32 = 0.85;
 
 /// Looks for a picture in its poses.
@@ -25,7 +26,7 @@ const COARSE_MARGIN: f32 = 0.85;
 pub struct Searcher {
     pictures: Arc<[Picture]>,
     threshold: f32,
-    /// Looks in place of all the others.
+    /// Searches instead of the pictures.
     donard: Option<Arc<Donard>>,
 }
 
@@ -51,7 +52,7 @@ impl Searcher {
         self.search_until(image, &Effort::default())
     }
 
-    /// The same; what it is after it was told to stop means nothing.
+    /// The same; meaningless after an order to stop.
     pub(crate) fn search_until(&self, image: &Gray, effort: &Effort) -> Vec<Hit> {
         if let Some(donard) = &self.donard {
             return donard.search_until(image, effort).into_iter().collect();

@@ -1,7 +1,7 @@
-//! Images that wait for a thread: files by their names, and what only one thread can read.
+//! Images that wait for a thread: files by their names, and images that only one thread can read.
 //!
-//! The one thing to know: a thread reads its own files, so that no reader limits the others; members of an archive
-//! follow one another, and are read by the thread that walks.
+//! The one thing to know: a thread reads its own files, so no reader limits the others; members of
+//! an archive follow one another, and are read by the thread that walks.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -53,7 +53,7 @@ impl WaitingImages {
     }
 }
 
-/// Walks what is found until it is enough; reads members of archives and counts the time for them.
+/// Walks the inputs until it is enough; reads members of archives and counts the time for them.
 pub(crate) fn walk(
     found: impl Iterator<Item = FoundInput>,
     walked: &SyncSender<WaitingImage>,

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::skip;
 
-/// Output of a system program; `None`, with a skip, where it fails.
+/// Output of a system program; `None`, with a skip, if it fails.
 fn printed(thing: &str, command: &mut Command) -> Option<String> {
     let reason = match command.output() {
         Ok(output) if output.status.success() => {
@@ -22,8 +22,8 @@ fn printed(thing: &str, command: &mut Command) -> Option<String> {
 
 /// Keeps other tests of this process from devices and mounts, whatever this one has of them.
 ///
-/// A program that a test starts has all open that its process has, until it runs: what another test has closed
-/// meanwhile is in use for longer, and a device that is to be opened exclusively is refused.
+/// A program that a test starts has all files of its process open until it runs: a device that
+/// another test has closed meanwhile stays in use, and an exclusive open of it is refused.
 #[derive(Debug)]
 pub struct Turn(());
 
@@ -34,7 +34,7 @@ thread_local! {
 }
 
 impl Turn {
-    /// Waits until no other test has one; for a test that starts a program beside those that open devices.
+    /// Waits until no other test has one; for a test that starts a program while others open devices.
     pub fn take() -> Self {
         MINE.with_borrow_mut(|(count, guard)| {
             if *count == 0 {
@@ -66,7 +66,7 @@ pub struct Loop(
 );
 
 impl Loop {
-    /// `None`, with a skip, where none can be made.
+    /// `None`, with a skip, if none can be made.
     pub fn over(file: &Path) -> Option<Self> {
         let turn = Turn::take();
         let mut command = Command::new("losetup");
@@ -95,7 +95,7 @@ pub struct Tmpfs(
 );
 
 impl Tmpfs {
-    /// Mounts over a folder, which is created; `None`, with a skip, where nothing can be mounted.
+    /// Mounts over a folder, which is created; `None`, with a skip, if nothing can be mounted.
     pub fn on(folder: &Path, options: &str) -> Option<Self> {
         std::fs::create_dir_all(folder).expect("a folder");
         let turn = Turn::take();

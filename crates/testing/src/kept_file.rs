@@ -1,4 +1,4 @@
-//! Files of the repository that a test writes anew where it is asked to.
+//! Files of the repository that a test writes anew on request.
 
 use std::fs;
 use std::path::Path;

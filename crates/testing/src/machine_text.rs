@@ -1,4 +1,4 @@
-//! Machines as a tree of lines, from which the text of a machine file is made.
+//! Turns a tree of lines into the text of a machine file.
 
 use peerlane_fabric::Fabric;
 
@@ -12,7 +12,7 @@ pub fn machine(tree: &str) -> Fabric {
     Fabric::from_toml(&text).unwrap_or_else(|error| panic!("{error} in\n{text}"))
 }
 
-/// The text of a machine file, from a tree in which a function stands below its parent, one a line:
+/// The text of a machine file, from a tree with each function below its parent, one a line:
 ///
 /// ```
 /// let text = peerlane_testing::machine_text(

@@ -19,8 +19,8 @@ pub fn skip(thing: &str, reason: &str) {
     }
 }
 
-/// A program that signals stop: what runs the tests may have been started to ignore them, as by `nohup` or in the
-/// background of a script, and programs inherit that.
+/// A program that signals stop: the runner of the tests may have been started to ignore them, as by
+/// `nohup` or in the background of a script, and programs inherit that.
 pub fn heeding(program: &str) -> Command {
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", program]);
@@ -29,8 +29,9 @@ pub fn heeding(program: &str) -> Command {
 
 /// Copies a program into a folder, to be run there; its path.
 ///
-/// By another program: what this process writes is open for writing in all that other tests start, until they run,
-/// and a program that somebody may write does not run (`ETXTBSY`, execve(2)).
+/// By another program: a file that this process writes stays open for writing in all programs that
+/// other tests start, until they run, and a program open for writing does not run (`ETXTBSY`,
+/// execve(2)).
 pub fn copy_program(program: &Path, folder: &Path) -> PathBuf {
     let status = Command::new("cp").arg(program).arg(folder).status().expect("cp");
     assert!(status.success(), "cp: {status}");

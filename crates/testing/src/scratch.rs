@@ -17,7 +17,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// An empty one, where the system has its temporary files.
+    /// An empty one, in the system's folder of temporary files.
     #[track_caller]
     pub fn new() -> Self {
         Self(tempfile::tempdir().expect("a temporary folder"))

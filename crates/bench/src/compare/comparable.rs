@@ -33,7 +33,7 @@ fn records(before: &BenchRecord, after: &BenchRecord) -> Vec<Incomparable> {
     reasons
 }
 
-/// Turns that do not follow each other: what drifts then touches one side more than the other.
+/// Turns that do not follow each other: drift then touches one side more than the other.
 fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let is_late = |(one, other): (&super::Turn<'_>, &super::Turn<'_>)| {
         let last = one.0.started_s.max(one.1.started_s);
@@ -44,8 +44,9 @@ fn order(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     Some(Incomparable::NotInTurns { turn: u32::try_from(number + 2).unwrap_or(u32::MAX) })
 }
 
-/// A record that is given twice would count twice what was found once. Figures of two measurements are never all equal;
-/// predictions of one thing are, so that of these only the same object is the same record.
+/// Finds a record that is given twice: each of its runs would count twice. Figures of two
+/// measurements are never all equal, but two predictions of one thing are; of these only the same
+/// object is the same record.
 fn twice(turns: &[super::Turn<'_>]) -> Option<Incomparable> {
     let all: Vec<(WhichRun, &BenchRecord)> = turns
         .iter()

@@ -1,8 +1,9 @@
-//! Two runs of a workload beside each other: is it faster or slower, by how much, how sure.
+//! Compares two runs of a workload: faster or slower, by how much, how sure.
 //!
-//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record differ
-//! from each other; what changes between two records and not within one (heat, a neighbour, another boot)
-//! looks like a difference. Records made in turns are there for that, and the threshold.
+//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record
+//! differ from each other. A change between two records and not within one (heat, a neighbour,
+//! another boot) looks like a difference. Records made in turns are there for that, and the
+//! threshold.
 
 mod comparable;
 mod nodes;
@@ -40,15 +41,16 @@ const DIFFERENCE_MIN: f64 = 1e-9;
 /// A record before and one after, measured one after the other, in either order.
 pub type Turn<'a> = (&'a BenchRecord, &'a BenchRecord);
 
-/// Compares `after` with `before`, case by case by name; `threshold` is by how much a case may be
-/// slower, as a share of the rate before: 0.05. What is no share counts as none.
+/// Compares `after` with `before`, case by case by name; `threshold` is the share of the rate
+/// before by which a case may be slower, e.g. 0.05. A value that is not a share counts as 0.
 ///
 /// Rates are compared as logarithms, by Welch's t test, with the number of runs reduced where neighbours
 /// are slow together. Chances are corrected for the number of cases
-/// by Holm's method, intervals by Bonferroni's, so that all verdicts hold together with
+/// by Holm's method, intervals by Bonferroni's, so all verdicts hold together with
 /// [`CONFIDENCE`]. A case has regressed when it is certain, in the same sense, that its rate is below that
-/// before less the threshold. Of two predictions the ratio is said as it is: they do not spread, what both
-/// are wrong by is unknown from them, and nothing is certain, so that no case has regressed. A record that is given
+/// before less the threshold. Of two predictions the ratio is said as it is: they do not spread,
+/// their common error is unknown, and nothing is certain; no case has regressed then. A record that
+/// is given
 /// twice is compared with nothing; a prediction is so by the same reference.
 ///
 /// Sources: Welch, "The generalization of 'Student's' problem when several different population
@@ -90,7 +92,7 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
     }
 }
 
-/// Each once, in the order in which they came first.
+/// Each once, in the order of first occurrence.
 fn without_repetition<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     all.into_iter().fold(Vec::new(), |mut each, one| {
         if !each.contains(&one) {
@@ -275,7 +277,7 @@ impl ComparedCases<'_> {
     }
 }
 
-/// Corrects for the number of cases that are compared, and says what that leaves.
+/// Corrects for the number of compared cases, and sets their verdicts.
 fn settle(cases: &mut [JudgedCase]) {
     let mut tested: Vec<(&mut CaseComparison, Tested)> =
         cases.iter_mut().filter_map(|case| Some((&mut case.said, case.tested.take()?))).collect();

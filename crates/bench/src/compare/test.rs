@@ -2,7 +2,7 @@
 
 use crate::statistics::{quantile, two_sided};
 
-/// Measured runs below which nothing is known of how they spread.
+/// Measured runs below which the spread is unknown.
 pub(super) const NEEDED: u32 = 3;
 
 /// Logarithms of rates, summed up.
@@ -17,14 +17,13 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// `None` for no rates, and where one is not above zero. The rates are in the order in which they
-    /// were taken.
+    /// `None` for no rates, and if one is not above zero. The rates are in the order of their runs.
     ///
     /// A run that is slow because something is slow for a while has slow neighbours: such runs tell less
     /// of the mean than their number says. Their number is reduced by the correlation of neighbours, as
     /// for an autoregressive process of first order (Zieba, "Effective number of observations and
     /// unbiased estimators of variance for autocorrelated data", Metrology and Measurement Systems 17,
-    /// 2010), where it is above one standard error, so that chance does not reduce it.
+    /// 2010), if it is above one standard error: chance does not reduce it.
     pub(super) fn new(rates: &[f64]) -> Option<Self> {
         if rates.is_empty() || rates.iter().any(|rate| !(rate.is_finite() && *rate > 0.0)) {
             return None;

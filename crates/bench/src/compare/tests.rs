@@ -19,7 +19,7 @@ fn noisy(random: &mut Random, rate: f64) -> Vec<f64> {
     (0..RUNS).map(|_| one()).collect()
 }
 
-/// A run of all cases, of which `1M` has this share of its rate.
+/// A run of all cases; `1M` has this share of its rate.
 fn sweep(random: &mut Random, share: f64) -> BenchRecord {
     let mut cases = Vec::new();
     for (position, name) in CASES.into_iter().enumerate() {
@@ -62,7 +62,7 @@ fn regression_requires_loss_beyond_threshold() {
     assert_eq!(case(&compare(&slow, &before, 0.05), "1M").verdict, Change::Faster);
 }
 
-/// Comparisons of the same thing in which any case is called faster or slower.
+/// Comparisons of the same thing that call any case faster or slower.
 fn alarms(comparisons: u64) -> u64 {
     let is_loud = |seed: &u64| {
         let mut random = Random::new(1_000_000 + seed);
@@ -85,7 +85,7 @@ fn false_alarms_stay_at_stated_rate() {
     assert!(alarms <= 130, "{alarms} of 2000");
 }
 
-/// Rates of which each is slow where the one before it was, as on a disk that others use, too.
+/// Rates with slow neighbours next to slow ones, as on a disk that others use, too.
 fn drifting(random: &mut Random, correlation: f64) -> Vec<f64> {
     let mut off = random.normal();
     let rest = (1.0 - correlation * correlation).sqrt();

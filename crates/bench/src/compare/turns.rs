@@ -1,7 +1,8 @@
 //! The test of one case where both sides were measured in turns: before, after, before, after.
 //!
-//! What drifts between two records drifts within a turn, too, and much less, so that the turns' ratios are
-//! of what was changed. Between equal cases each is as likely above one as below, whatever spread they have.
+//! Drift between two records also happens within a turn, but much less, so the turns' ratios show
+//! the effect of the change alone. Between equal cases each is as likely above one as below, with
+//! any spread.
 //!
 //! Sources: Wilcoxon, "Individual comparisons by ranking methods", Biometrics Bulletin 1, 1945; Hodges and
 //! Lehmann, "Estimates of location based on rank tests", Annals of Mathematical Statistics 34, 1963; the
@@ -11,8 +12,8 @@
 /// Logarithms differ in their last digits where rates are equal.
 const EQUAL: f64 = 1e-9;
 
-/// Turns below which no ratio is certain for `cases` cases at `share` of all being wrong: even where all of
-/// them lie on one side, that has a chance of `2^(1 - turns)`.
+/// Turns below which no ratio is certain for `cases` cases at `share` of all being wrong: even if
+/// all of them lie on one side, that has a chance of `2^(1 - turns)`.
 pub(super) fn needed(cases: usize, share: f64) -> u32 {
     let mut turns = 1;
     while 0.5f64.powi(turns - 1) * cases as f64 >= share {

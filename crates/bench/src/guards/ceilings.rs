@@ -1,4 +1,4 @@
-//! Checks of rates against the capacity of what flows cross.
+//! Checks of rates against the capacity of the objects that flows cross.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,9 +26,10 @@ pub(super) fn check(case: &CaseRecord, ceilings: &[Ceiling]) -> Result<(), Nonse
     below(case, &ceiling)
 }
 
-/// The payload of all flows that cross an object, over the time in which they did.
+/// Checks the payload of all flows that cross an object against its ceiling, over the time of
+/// crossing.
 ///
-/// The time is that of the whole case where several cross, and that of the flow where one does; a rate
+/// The time is that of the whole case if several cross, and that of the flow if one does; a rate
 /// over a shorter time than the payload took would not be one.
 fn below(case: &CaseRecord, ceiling: &Ceiling) -> Result<(), Nonsense> {
     let crossing: Vec<_> =
@@ -59,7 +60,8 @@ fn below(case: &CaseRecord, ceiling: &Ceiling) -> Result<(), Nonsense> {
 /// The raw rate of every link that flows cross, by direction.
 ///
 /// Reading a source sends payload up its links and down those of the memory; writing a target the
-/// other way round. A link that saves power while it is idle counts with what it can train to.
+/// other way round. A link that saves power while it is idle counts with the rate that it can train
+/// to.
 pub(super) fn on_the_ways(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Ceiling> {
     let mut flows: BTreeMap<(FunctionId, LinkUse), BTreeSet<usize>> = BTreeMap::new();
     for (position, way) in ways.iter().enumerate() {

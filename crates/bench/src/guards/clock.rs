@@ -33,11 +33,11 @@ impl Clock for RawClock {
 pub struct ClockReading {
     /// The clock that rates are computed with.
     pub claimed: Nanos,
-    /// A clock beside it.
+    /// A clock read next to it.
     pub beside: Nanos,
     /// Largest possible time between the readings of the two.
     pub doubt: Nanos,
-    /// Time for which the machine was suspended.
+    /// Time that the machine was suspended.
     pub asleep: Nanos,
 }
 
@@ -96,8 +96,8 @@ impl ClockPair {
     }
 }
 
-/// Time that the machine was suspended since it was started, what `CLOCK_BOOTTIME` counts and
-/// `CLOCK_MONOTONIC` does not: from this to that, since a process may be held up between two readings.
+/// Time that the machine was suspended since its start, which `CLOCK_BOOTTIME` counts and
+/// `CLOCK_MONOTONIC` does not: a range, since a process may be held up between two readings.
 #[derive(Debug, Clone, Copy)]
 struct Asleep {
     least: Nanos,
@@ -111,7 +111,7 @@ impl Asleep {
         Self { least: boot.since(clock(ClockId::Monotonic)), most: boot.since(before) }
     }
 
-    /// Returns the least time for which the machine was suspended in between.
+    /// Returns the least time that the machine was suspended in between.
     fn since(self, earlier: Self) -> Nanos {
         self.least.since(earlier.most)
     }

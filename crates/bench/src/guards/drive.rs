@@ -8,7 +8,7 @@ use super::{DriveSurroundings, Nonsense, RequestDirection, SourceContent, Surrou
 use peerlane_evidence::{CaseDrive, DriveBytes, Requests, Root};
 
 impl DriveSurroundings {
-    /// Reads what sysfs says of a drive, and what the fabric does.
+    /// Reads the state of a drive from sysfs and from the fabric.
     pub(super) fn read(fabric: &Fabric, root: &Root, drive: &CaseDrive) -> Self {
         let disk = root.disk_of(&drive.name);
         let at = |file: &str| format!("sys/class/block/{disk}/{file}");

@@ -1,6 +1,6 @@
 //! Planted lies, each told by something that moves payload on simulated drives: a route that falls back,
 //! a target that stores zeros, a clock that runs wrong, a drive faster than its link. The honest run
-//! beside them passes the same guards.
+//! next to them passes the same guards.
 
 use std::collections::BTreeMap;
 
@@ -81,21 +81,21 @@ impl Around for Recorded {
     }
 }
 
-/// Two drives, device memory, a machine around them, and how what moves payload lies.
+/// Two drives, device memory, a machine around them, and the lies of the transfer.
 struct FakeStage {
     ring: Recorded,
     tree: Scratch,
     fabric: Fabric,
     transfer: Transfer,
     hosts: [RegionId; 2],
-    /// From this byte on it uses host memory, and says nothing of it.
+    /// First byte that it moves by host memory, without saying so.
     falls_back_at: u64,
-    /// By how much its clock is slower than time.
+    /// Real time over the time of its clock.
     slowness: u64,
 }
 
 impl FakeStage {
-    /// `page_time` is what a drive needs for 4 KiB.
+    /// `page_time` is the time of a drive for 4 KiB.
     fn new(page_time: Nanos, lost: Lost) -> Self {
         let mut payload = Vec::new();
         let mut random = Random::new(1);
@@ -151,7 +151,7 @@ impl FakeStage {
         stage
     }
 
-    /// Writes what the block layer would show by now.
+    /// Writes the counters that the block layer would show by now.
     fn plant_counters(&self) {
         for (name, bytes) in ["nvme0n1", "nvme1n1"].into_iter().zip(self.ring.drives) {
             let (read, written) = (1000 + bytes.read.0 / 512, 1000 + bytes.written.0 / 512);

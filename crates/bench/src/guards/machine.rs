@@ -56,7 +56,7 @@ fn trained_low(fabric: &Fabric, id: FunctionId) -> Option<Warning> {
     })
 }
 
-/// Ports between devices that send what passes between these up to the root complex.
+/// Ports between devices that redirect their traffic up to the root complex.
 fn redirecting(fabric: &Fabric, ways: &[FlowPath]) -> Vec<Warning> {
     let between = ways.iter().filter(|way| way.memory.is_some());
     let ports: BTreeSet<FunctionId> = between

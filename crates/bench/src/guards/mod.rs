@@ -24,10 +24,10 @@ pub use surroundings::{
     Ceiling, DriveSurroundings, Firmness, FlowPath, RateDrift, SourceContent, Surroundings,
 };
 
-/// Judges one run of a case: what a reader should know of it.
+/// Judges one run of a case and returns warnings for its reader.
 ///
 /// # Errors
-/// When the run cannot be what it says, [`Nonsense`] has the reason; it is not a result then.
+/// [`Nonsense`] has the reason when the claims of the run are impossible; it is not a result then.
 pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, Nonsense> {
     nonsense::content(case)?;
     // Before the route: bytes that a drive was not asked for are a hole's or a cache's, by either route.
@@ -47,7 +47,7 @@ pub fn judge(case: &CaseRecord, around: &Surroundings) -> Result<Vec<Warning>, N
 /// Judges one run of a record that was kept, whose surroundings are gone.
 ///
 /// # Errors
-/// When its parts are not its whole, or where it was measured it is above what it says limits it.
+/// When its parts are not its whole, or a measured run is above its own stated limit.
 pub(crate) fn judge_kept(case: &CaseRecord, is_measured: bool) -> Result<(), Nonsense> {
     nonsense::sums(case)?;
     if is_measured { ceilings::check(case, &[]) } else { Ok(()) }

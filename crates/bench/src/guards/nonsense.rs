@@ -1,4 +1,4 @@
-//! Results that cannot be.
+//! Checks for impossible results.
 
 use std::fmt;
 
@@ -92,7 +92,7 @@ pub enum Nonsense {
         /// Duration.
         asleep: Nanos,
     },
-    /// The time of a run is not within the time in which it ran.
+    /// The time of a run exceeds the window around it.
     #[error("{case}: it took {elapsed}, within {window}")]
     TimeOutside {
         /// The case.
@@ -170,8 +170,8 @@ pub(super) fn route(case: &CaseRecord) -> Result<(), Nonsense> {
     Err(Nonsense::RouteContradicted { case: case.asked.name.clone(), looked_at, showed })
 }
 
-/// A flow between devices whose requests named host memory, or the other way round. What begins or ends
-/// in host memory may count as either.
+/// A flow between devices whose requests named host memory, or the other way round. A flow that
+/// begins or ends in host memory may count as either.
 fn fell_back(case: &CaseRecord) -> Result<(), Nonsense> {
     for (asked, did) in case.asked.flows.iter().zip(&case.flows) {
         let is_between_devices = [&asked.source, &asked.target].iter().all(|end| *end != "host");

@@ -7,7 +7,7 @@ use crate::statistics::{is_first_an_outlier, median, spread};
 /// Deviation over mean above which a mean says little; single runs then differ by a tenth and more.
 const MUCH: f64 = 0.1;
 
-/// Judges the rates of all runs of a case, in the order in which they ran.
+/// Judges the rates of all runs of a case, in the order of the runs.
 pub fn judge_runs(case: &str, rates: &[f64]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let per_mille = |share: f64| thousandths(share);
@@ -23,7 +23,8 @@ pub fn judge_runs(case: &str, rates: &[f64]) -> Vec<Warning> {
     warnings
 }
 
-/// A share in thousandths; what is none, or beyond four millions, is the end it lies at.
+/// A share in thousandths; a value that is not a number, or out of range, becomes the nearest
+/// bound.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -14,7 +14,7 @@ pub struct Surroundings {
     pub ceilings: Vec<Ceiling>,
     /// Readings of the clocks; filled in after the run, `None` where they were not read.
     pub clock: Option<ClockReading>,
-    /// The drives, in the order of the scene; what they did comes by [`Surroundings::saw`].
+    /// The drives, in the order of the scene; [`Surroundings::saw`] adds their work.
     pub drives: Vec<DriveSurroundings>,
     /// Rates through the run; filled in after it, `None` where it was not watched.
     pub pace: Option<RateDrift>,
@@ -69,7 +69,7 @@ pub struct DriveSurroundings {
     pub has_write_cache: Option<bool>,
     /// Share of it that is written, as its namespace says; `None` where it does not say.
     pub in_use: Option<Bytes>,
-    /// Capacity, where it is known.
+    /// Capacity, if it is known.
     pub size: Option<Bytes>,
     /// Content that was read from it; filled in after the run.
     pub content: SourceContent,
@@ -86,7 +86,7 @@ pub struct RateDrift {
 
 impl RateDrift {
     /// The pace of a run whose payload so far was seen at these times, in order of time; `None` for
-    /// fewer than six looks, of which thirds say little.
+    /// fewer than six looks, since their thirds say little.
     pub(crate) fn from_looks(looks: &[(Nanos, Bytes)]) -> Option<Self> {
         let third = looks.len() / 3;
         if third < 2 {
@@ -113,7 +113,7 @@ pub enum SourceContent {
 }
 
 impl Surroundings {
-    /// Reads what is around flows with these ways, in their order, and these drives.
+    /// Reads the surroundings of flows with these ways, in their order, and these drives.
     pub fn read(fabric: &Fabric, root: &Root, ways: &[FlowPath], drives: &[CaseDrive]) -> Self {
         Self {
             ceilings: ceilings::on_the_ways(fabric, ways),
@@ -128,7 +128,7 @@ impl Surroundings {
         self.machine.iter().any(|one| matches!(one, Warning::Emulated { .. }))
     }
 
-    /// Takes in what the drives were said to do, and what was counted.
+    /// Takes in the claims of the drives and the counters.
     pub fn saw(&mut self, seen: &CaseEvidence, observed: &Observed) {
         for (position, drive) in self.drives.iter_mut().enumerate() {
             drive.claimed = seen.drives.get(position).copied().unwrap_or_default();

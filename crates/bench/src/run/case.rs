@@ -45,7 +45,7 @@ impl PlannedCase<'_> {
 /// A run with the latencies of its blocks.
 pub(super) struct Ran {
     pub(super) record: CaseRecord,
-    /// Surroundings, by which the case is judged.
+    /// Surroundings; the guards judge the case by them.
     pub(super) around: Surroundings,
     pub(super) block: Vec<Histogram<u64>>,
 }
@@ -288,7 +288,7 @@ pub(super) fn seed_of(seed: u64, case: usize, repeat: u32) -> u64 {
     mixed.rotate_left(17) ^ u64::from(repeat).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// The longest wait for a single request where nobody says another.
+/// The longest wait for a single request, by default.
 pub const DEADLINE: Nanos = Nanos::seconds(60);
 
 #[cfg(test)]

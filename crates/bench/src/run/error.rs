@@ -5,7 +5,7 @@ use crate::workload::BriefError;
 use peerlane_engine::measure::MeasureError;
 use peerlane_results::{BenchRecord, CaseRecord};
 
-/// Reasons why a workload did not finish; what ran before is in the record that was saved last.
+/// Reasons why a workload did not finish; the record that was saved last has the earlier runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -35,7 +35,7 @@ pub enum RunError {
         /// Cause.
         reason: String,
     },
-    /// A run that cannot be what it says; its figures are no result.
+    /// A run with impossible claims; its figures are no result.
     #[error("this is not a result")]
     Nonsense {
         /// The run.
@@ -79,7 +79,7 @@ impl RunError {
         matches!(**source, MeasureError::Refused(_) | MeasureError::NotScratch { .. })
     }
 
-    /// Returns true when content at a target is not what was written.
+    /// Returns true when the content of a target differs from the written content.
     pub fn is_difference(&self) -> bool {
         match self {
             Self::Flow { source, .. } => {

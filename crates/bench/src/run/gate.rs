@@ -1,4 +1,4 @@
-//! A barrier for the transfers of a case, so that they begin and end together.
+//! A barrier for the transfers of a case: they begin and end together.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -39,7 +39,7 @@ impl Meeting {
         Self { count, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Every step leaves the state whole, so that a panic of a thread does no harm.
+    /// Every step leaves the state whole, so a panic of a thread does no harm.
     fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -48,7 +48,7 @@ impl Meeting {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until every transfer is ready; false, and none begins, where one has left before.
+    /// Waits until every transfer is ready; false, and none begins, if one has left before.
     pub(super) fn all_ready(&self) -> bool {
         let mut state = self.state();
         while state.ready < self.count && state.left == 0 {
@@ -83,7 +83,7 @@ impl Meeting {
         (0..self.count).map(|index| of(index).unwrap_or_default()).collect()
     }
 
-    /// Lets all check what they wrote.
+    /// Lets all check the content that they wrote.
     pub(super) fn release(&self) {
         self.state().phase = GatePhase::Checking;
         self.changed.notify_all();

@@ -49,7 +49,7 @@ pub struct Conditions<'a> {
     pub clock: MonotonicClock,
     /// Asks for the end when set.
     pub stop: &'a AtomicBool,
-    /// Writes down what every transfer asks for, if anybody wants that.
+    /// Notes the requests of every transfer, if a trace is wanted.
     pub trace: Option<&'a Tracer>,
     /// The longest wait for a single request.
     pub deadline: Nanos,
@@ -159,7 +159,7 @@ fn make(cases: &[PlannedCase<'_>]) -> Result<Made, RunError> {
 /// The earlier record, if it is of the same workload on the same machine as the fresh one.
 ///
 /// # Errors
-/// [`RunError::Other`] with what differs.
+/// [`RunError::Other`] with the difference.
 pub fn goes_on(earlier: BenchRecord, fresh: &BenchRecord) -> Result<BenchRecord, RunError> {
     let what = if earlier.schema != fresh.schema {
         format!("its schema is `{}`, not `{}`", earlier.schema, fresh.schema)
@@ -260,7 +260,7 @@ fn fill(
     Ok(())
 }
 
-/// Looks what the sources hold, each range once.
+/// Tests the content of the sources for zeroes, each range once.
 fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<(), RunError> {
     let mut seen: Vec<(String, Bytes, Bytes, bool)> = Vec::new();
     for case in cases {
@@ -297,7 +297,7 @@ fn sample(cases: &mut [PlannedCase<'_>], conditions: &Conditions<'_>) -> Result<
     Ok(())
 }
 
-/// Gives what is done before the first run its tools.
+/// Gives `act`, a step before the first run, its tools.
 fn by_itself<T>(
     seed: u64,
     conditions: &Conditions<'_>,

@@ -51,12 +51,12 @@ impl Observer {
         Self { watch, drives, around, clocks: TwoClocks::begin(clock, &RawClock) }
     }
 
-    /// Looks at what is only there while payload moves.
+    /// Looks at facts that exist only while payload moves.
     pub(super) fn look(&mut self) {
         self.watch.look();
     }
 
-    /// Reads everything again; `moved` is what each transfer did.
+    /// Reads everything again; `moved` has the bytes of each transfer.
     pub(super) fn end(
         mut self,
         fabric: &Fabric,

@@ -1,6 +1,6 @@
 //! Cases by a route that this machine does not have between their ends, left out where no route was named.
 //!
-//! Whether cuFile takes a file shows only when it is asked, so that its way to a GPU is opened once.
+//! cuFile tells only on request whether it takes a file; its way to a GPU is opened once for that.
 
 use std::collections::HashMap;
 

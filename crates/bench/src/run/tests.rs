@@ -12,7 +12,7 @@ use super::*;
 use crate::guards::{Nonsense, Surroundings};
 use crate::testing;
 
-/// Nobody watches.
+/// Watches nothing.
 struct NoWatch;
 
 impl WorkloadProgress for NoWatch {
@@ -77,7 +77,7 @@ fn once(
     (ran.record, ran.around, judged)
 }
 
-/// Tells the others something else than what was counted.
+/// Tells the others a number that differs from the count.
 struct Lying<'a>(&'a dyn Gate);
 
 impl Gate for Lying<'_> {

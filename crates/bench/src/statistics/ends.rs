@@ -7,9 +7,9 @@ const SHUFFLES: usize = 1_999;
 
 /// Tests whether the drives at one end of pairs differ from each other.
 ///
-/// `pairs` has that end, the other end, and the rate of each. A permutation test: what belongs to the
-/// other end stays with it, and its rates are dealt anew to the drives that it has pairs with. The ratio
-/// is that of the fastest drive to the slowest. `None` where no end has pairs with two.
+/// `pairs` has that end, the other end, and the rate of each. A permutation test: the rates of the
+/// other end stay with it, and are dealt anew to the drives that it has pairs with. The ratio is
+/// that of the fastest drive to the slowest. `None` if no end has pairs with two.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
 pub(crate) fn effect_of_end(pairs: &[(usize, usize, f64)], seed: u64) -> Option<Effect> {
@@ -72,8 +72,8 @@ fn differences(ends: &[usize], rates: &[f64]) -> (f64, f64) {
 mod tests {
     use super::*;
 
-    /// Every ordered pair of ten drives; what the drives of `slow` have as a source, and of `late` as a
-    /// target.
+    /// Every ordered pair of ten drives; those of `slow` have lower rates as a source, and those of
+    /// `late` as a target.
     fn matrix(seed: u64, slow: &[usize], late: &[usize]) -> Vec<(usize, usize, f64)> {
         let mut random = Random::new(seed);
         let mut pairs = Vec::new();

@@ -19,9 +19,9 @@ pub(crate) struct Effect {
 /// others.
 ///
 /// `pairs` has source, target and rate of each; `place` the place of each drive by its position. A
-/// permutation test: drives keep their rates, and places are dealt to them anew, after what each drive
-/// does by itself is taken out, so that a slow drive does not pass for a slow place. `None` where all
-/// pairs are near, or none.
+/// permutation test: the effect of each drive by itself is taken out, and then drives keep their
+/// rates while places are dealt to them anew. So a slow drive does not pass for a slow place.
+/// `None` if all pairs are near, or none.
 ///
 /// Source: Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses", 2005, chapter 3.
 pub(crate) fn effect_of_location(
@@ -47,7 +47,8 @@ pub(crate) fn effect_of_location(
     Some(Effect { ratio: seen.exp(), chance: (as_large + 1) as f64 / (SHUFFLES + 1) as f64 })
 }
 
-/// Turns rates into logarithms and takes out what each drive does by itself as source and as target.
+/// Turns rates into logarithms and takes out the effect of each drive by itself, as source and as
+/// target.
 fn even_out(pairs: &mut [(usize, usize, f64)], drives: usize) {
     for pair in pairs.iter_mut() {
         pair.2 = pair.2.ln();
@@ -80,7 +81,7 @@ mod tests {
 
     const PLACE: [usize; 10] = [0, 0, 0, 0, 0, 1, 1, 1, 1, 1];
 
-    /// Every ordered pair of ten drives, below two switches; `far` is what leaving one costs.
+    /// Every ordered pair of ten drives, below two switches; `far` is the cost of leaving one.
     fn matrix(seed: u64, far: f64, slow: &[usize]) -> Vec<(usize, usize, f64)> {
         let mut random = Random::new(seed);
         let mut pairs = Vec::new();

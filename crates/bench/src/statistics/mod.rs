@@ -1,7 +1,7 @@
 //! Statistics of many runs: their spread, the number that is enough, and the part of chance.
 //!
-//! Pure functions of figures and seeds: no clock, no file. Nothing here throws a run away; what looks
-//! odd is said and stays in.
+//! Pure functions of figures and seeds: no clock, no file. No run is thrown away here; one that looks odd
+//! is said and stays in.
 
 mod ends;
 mod fairness;

@@ -1,4 +1,4 @@
-//! In which order the runs of all cases follow each other.
+//! Order of the runs of all cases.
 
 use super::Random;
 
@@ -11,7 +11,7 @@ pub struct CaseRun {
     pub repeat: u32,
 }
 
-/// The cases in the order of one round; depends on seed, round and number of cases only, so that a
+/// The cases in the order of one round; depends on seed, round and number of cases only, so a
 /// workload that goes on after an interruption keeps its order.
 pub fn round(seed: u64, repeat: u32, cases: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..cases).collect();
@@ -19,10 +19,10 @@ pub fn round(seed: u64, repeat: u32, cases: usize) -> Vec<usize> {
     order
 }
 
-/// Every run of every case: rounds in which each case has one turn, each round in an order of its own.
+/// Every run of every case: each round has one turn for each case, in an order of its own.
 ///
-/// What drifts while a workload runs (heat, a neighbour's load) then touches all cases alike. A case
-/// that has been run often enough leaves out its later turns.
+/// Drift during a workload (heat, a neighbour's load) then touches all cases alike. A case that has
+/// been run often enough leaves out its later turns.
 pub fn order(seed: u64, cases: usize, repeats: u32) -> impl Iterator<Item = CaseRun> {
     (0..repeats).flat_map(move |repeat| {
         round(seed, repeat, cases).into_iter().map(move |case| CaseRun { case, repeat })

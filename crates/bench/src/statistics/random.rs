@@ -3,7 +3,7 @@
 /// A generator of numbers for orders and resampling; not for secrets.
 ///
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014): the
-/// n-th number is a mix of seed and n, so that any part of a sequence can be had without the rest.
+/// n-th number is a mix of seed and n, so any part of a sequence can be had without the rest.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
@@ -25,7 +25,7 @@ impl Random {
         usize::try_from(wide >> 64).unwrap_or(0)
     }
 
-    /// Puts `things` into an order of which each is as likely (Fisher and Yates).
+    /// Shuffles `things`; each order is equally likely (Fisher and Yates).
     pub fn shuffle<T>(&mut self, things: &mut [T]) {
         for last in (1..things.len()).rev() {
             things.swap(last, self.below(last + 1));

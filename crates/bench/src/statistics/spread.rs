@@ -1,4 +1,4 @@
-//! A figure that was taken several times.
+//! Spread of a figure that was measured several times.
 
 use peerlane_results::Spread;
 

@@ -13,11 +13,11 @@ pub enum Enough {
     NotYet,
     /// The confidence interval is as narrow as asked.
     Narrow,
-    /// It ran as often or as long as it may; what the interval is, it is.
+    /// It ran as often or as long as it may, with any width of the interval.
     Most,
 }
 
-/// Judges the number of runs of a case with these rates, in the order in which they were taken, when all cases
+/// Judges the number of runs of a case with these rates, in the order of the runs, when all cases
 /// together have taken `elapsed`.
 ///
 /// Looking after each run makes the interval hold the truth a little less often than 95 %; at least

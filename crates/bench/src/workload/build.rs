@@ -1,4 +1,4 @@
-//! From a brief to its workload: what all kinds have in common.
+//! Builds the workload of a brief: the parts common to all kinds.
 
 use std::borrow::Cow;
 
@@ -52,7 +52,7 @@ pub enum BriefError {
     /// A number that is too small or too large.
     #[error("{place}: {what} is {found}; it lies between {low} and {high}")]
     Bounds {
-        /// The case, or what else has the number.
+        /// The case, or another owner of the number.
         place: String,
         /// Name of the number.
         what: &'static str,
@@ -83,7 +83,7 @@ impl Brief {
     /// Names every transfer.
     ///
     /// # Errors
-    /// [`BriefError`] by what is missing or too much.
+    /// [`BriefError`] names the missing or surplus part.
     pub fn build(&self) -> Result<Workload, BriefError> {
         check::brief(self)?;
         let (what, cases) = match self.kind {

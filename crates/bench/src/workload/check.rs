@@ -10,11 +10,11 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::{Brief, BriefError, Pattern};
 
-/// Most cases of a workload, transfers of a case and runs in all: bounds on time and on what a record holds.
+/// Most cases of a workload, transfers of a case and runs: bounds on time and on the size of a record.
 const CASES_MAX: usize = 10_000;
 const FLOWS_MAX: usize = 256;
 const RUNS_MAX: u64 = 1_000_000;
-/// Largest block: a bound on memory, far above what any device takes in one request.
+/// Largest block: a bound on memory, far above the largest request of any device.
 pub const BLOCK_MAX: Bytes = Bytes::mib(1024);
 /// Most blocks in flight of a transfer.
 pub const DEPTH_MAX: u32 = 1024;

@@ -1,9 +1,9 @@
 //! Workloads from a few words: flags of the program, or a short TOML file, into every case of a benchmark.
 //!
-//! A [`Brief`] is what a person says; [`Brief::build`] turns it into a [`Workload`](peerlane_results::Workload), which names every
-//! transfer. Leaves out whether the ends exist: what carries the workload out finds that. The one thing
-//! to know: on a drive that is read and written in one workload, the written ranges lie behind the read
-//! one, each as long as it.
+//! A person writes a [`Brief`]; [`Brief::build`] turns it into a
+//! [`Workload`](peerlane_results::Workload), which names every transfer. Leaves out whether the
+//! ends exist: the run finds that. The one thing to know: on a drive that is read and written in
+//! one workload, the written ranges lie behind the read one, each as long as it.
 
 mod build;
 mod calibrate;
@@ -26,7 +26,7 @@ use one_or_many::one_or_many;
 pub use stream::{is_gpu, is_memory};
 pub use text::{TextError, WrittenWorkload, parse, print, read};
 
-/// A workload as a person states it; defaults of what is left out depend on the kind.
+/// A workload as a person states it; defaults of absent fields depend on the kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Brief {
@@ -123,7 +123,7 @@ impl Brief {
         }
     }
 
-    /// True when no route was named, so that cases by one that is not possible can be left out.
+    /// True when no route was named; cases by an impossible one can then be left out.
     pub fn has_usual_routes(&self) -> bool {
         let is_pair = !matches!(self.kind, WorkloadKind::Roundtrip | WorkloadKind::Stream);
         is_pair && self.routes.is_empty() && self.via.is_none()

@@ -1,4 +1,4 @@
-//! A list in a file, where a list of one need not be written as one.
+//! A list in a file; a list of one value may be written as the value alone.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,9 +1,9 @@
 //! A drive against device memory, out and back, with the drive alone for comparison.
 //!
-//! The CPU stores nothing in the memory that a drive lends, so that the way from host memory into it,
-//! which the report that this test follows did by CPU stores and outside its timers, is not there. Times
-//! are those of requests as the host sees them, from hand-over to completion: nothing reads a clock on a
-//! device.
+//! The CPU stores nothing in the memory that a drive lends. So the way from host memory into it is
+//! absent; the report behind this test took that way by CPU stores, outside its timers. Times are
+//! those of requests as the host sees them, from hand-over to completion: nothing reads a clock on
+//! a device.
 
 use peerlane_results::{CaseSpec, Path};
 
@@ -66,8 +66,8 @@ struct RoundtripEnds<'a> {
     memory: &'a str,
 }
 
-/// One drive for both directions and a memory, or a source, a target that is a memory, and what is written, if
-/// anything is.
+/// One drive for both directions and a memory; or a source, a memory as its target, and optionally
+/// a drive to write.
 fn ends(brief: &Brief) -> Result<RoundtripEnds<'_>, BriefError> {
     let memory = brief.via.as_deref();
     match (brief.source.as_slice(), brief.target.as_slice(), brief.drives.as_slice()) {

@@ -8,7 +8,7 @@ use super::{Brief, BriefError, is_gpu, is_memory};
 /// Block sizes where none are named: powers of two from 4 KiB to 128 MiB.
 const SMALLEST: u32 = 12;
 const LARGEST: u32 = 27;
-/// Blocks that a run moves at most, so that small ones do not take all the time.
+/// Most blocks that a run moves: small ones do not take all the time.
 const BLOCKS_MAX: u64 = 4096;
 
 pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError> {

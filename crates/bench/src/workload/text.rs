@@ -7,7 +7,7 @@ use super::{Brief, BriefError};
 /// Reasons why a text is not a workload.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// It is no TOML, or a field is not what it should be.
+    /// It is not TOML, or a field has a wrong value.
     #[error("cannot read a workload")]
     Toml(#[from] Box<toml::de::Error>),
     /// A schema of another version.
@@ -16,7 +16,7 @@ pub enum TextError {
         /// Words of the parser.
         found: String,
     },
-    /// It leaves out what its kind needs, or has a number out of its bounds.
+    /// It leaves out a field that its kind needs, or has a number out of its bounds.
     #[error("cannot make a workload of it")]
     Brief(#[from] BriefError),
 }
@@ -34,7 +34,7 @@ impl WrittenWorkload {
     /// Names every transfer.
     ///
     /// # Errors
-    /// [`TextError::Brief`] for what cannot be run.
+    /// [`TextError::Brief`] for workloads that cannot be run.
     pub fn build(self) -> Result<Workload, TextError> {
         match self {
             Self::Brief(brief) => Ok(brief.build()?),

@@ -99,7 +99,7 @@ mod tests {
 
     /// Most words of an option's help line.
     const WORDS_MAX: usize = 12;
-    /// First words of help lines that do not say what the option does.
+    /// First words of help lines without a verb.
     const NO_VERBS: [&str; 8] = ["the", "a", "an", "this", "bytes", "seconds", "first", "form"];
     /// Columns of a terminal that show a command's line whole.
     const COLUMNS: usize = 80;

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &AskLibraryArgs, printer: Printer) -> Result<Exit, Failu
     Ok(Exit::Done)
 }
 
-/// Asks in another process, and adds what cuFile's log says of a refusal.
+/// Asks in another process, and adds the reason of a refusal in cuFile's log.
 pub(super) fn ask(question: LibraryQuestion, deadline: Nanos) -> ProbeAnswer {
     match tried(question, deadline) {
         Ok(answer) => answer,

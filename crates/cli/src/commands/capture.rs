@@ -1,4 +1,4 @@
-//! `peerlane capture`: what discovery reads, without what identifies the machine, in one file.
+//! `peerlane capture`: the files that discovery reads, without identifying data, in one file.
 
 use std::path::Path;
 

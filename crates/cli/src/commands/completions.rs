@@ -1,4 +1,4 @@
-//! `peerlane completions`: the script by which a shell completes commands and options.
+//! `peerlane completions`: the script with which a shell completes commands and options.
 
 use clap_complete::{Shell, generate};
 

@@ -16,7 +16,7 @@ use crate::printer::Printer;
 /// with them. The connections end when they are dropped.
 ///
 /// # Errors
-/// When one cannot be connected, of which none is then, or this machine cannot be read.
+/// When one cannot be connected (none stays connected then), or this machine cannot be read.
 pub(super) fn open<'a>(
     ends: impl IntoIterator<Item = &'a String>,
     deadline: Nanos,

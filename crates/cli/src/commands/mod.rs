@@ -42,7 +42,7 @@ use crate::printer::Printer;
 /// Runs a command to its end.
 ///
 /// # Errors
-/// What kept the command from doing what was asked for, with its exit status.
+/// The obstacle that stopped the command, with its exit status.
 pub(crate) fn run(command: &Command, printer: Printer) -> Result<Exit, Failure> {
     match command {
         Command::Topo(args) => topo::run(args, printer),

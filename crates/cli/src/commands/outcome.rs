@@ -54,7 +54,7 @@ impl EndedTarget {
     }
 }
 
-/// Prints what became of several targets.
+/// Prints the outcome of several targets.
 ///
 /// # Errors
 /// When one of them is not complete.

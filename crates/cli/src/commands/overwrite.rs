@@ -1,8 +1,8 @@
-//! Leave to overwrite what a target holds, asked of a person at the terminal.
+//! Leave to overwrite the content of a target, asked of a person at the terminal.
 //!
-//! Asked only where content is all that stands against the copy, so that no confirmation covers what is
-//! refused anyway; without a terminal the refusal stays. What was shown is compared with what is there
-//! after the answer.
+//! Asked only where content alone blocks the copy: no confirmation covers a target that is refused
+//! anyway. Without a terminal the refusal stays. After the answer, the target is compared with the
+//! summary that was shown.
 
 use std::io;
 use std::path::Path;
@@ -60,7 +60,7 @@ pub(super) fn settle(
     Ok(settled)
 }
 
-/// Asks where that is needed and helps; what was shown to the person who said yes.
+/// Asks if that is needed and helps; returns the summary that was shown before a yes.
 fn ask_for(
     plan: &Plan,
     asking: Asking<'_>,

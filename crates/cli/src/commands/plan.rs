@@ -1,4 +1,4 @@
-//! `peerlane plan`: a copy without doing it, and two devices as a pair.
+//! `peerlane plan`: the plan of a copy, and the judgement of two devices as a pair.
 
 use peerlane_doctor::devices_verdict;
 use peerlane_engine::suggestion::hint_of_device;
@@ -211,7 +211,7 @@ pub(super) fn probe(fabric: &Fabric, plan: &Plan, deadline: Nanos) -> Result<Vec
     })
 }
 
-/// The plan for what was asked.
+/// The plan for the request.
 ///
 /// # Errors
 /// As [`run`].

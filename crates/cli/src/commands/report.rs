@@ -16,7 +16,7 @@ use crate::{machines, small_file};
 
 /// Most records of one report.
 const RECORDS_MAX: usize = 64;
-/// A report in any of its forms, or a figure of one: they say in their first line what they are.
+/// A report in any of its forms, or a figure of one: the first line names the form.
 const REPORT: OutputKind = OutputKind::Marked {
     name: "report",
     most: 1024,

@@ -13,7 +13,7 @@ use crate::error::Failure;
 use crate::printer::{Printer, ProgressPrinter};
 use crate::signals;
 
-/// Tells a person and the lab's recorder what the engine does.
+/// Tells a person and the lab's recorder the actions of the engine.
 pub(super) struct Reporter {
     printer: Printer,
     /// `None` before there is a route.

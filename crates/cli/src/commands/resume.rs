@@ -1,4 +1,4 @@
-//! The command that goes on with a copy: the one that was typed, with `--resume`.
+//! The command that continues a copy: the typed one, with `--resume`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -19,7 +19,7 @@ pub(crate) fn command(words: &[OsString]) -> String {
     all.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// The same with those targets only for which `is_kept` says so, in the order in which they were typed.
+/// The same with the targets that `is_kept` keeps, in the typed order.
 pub(crate) fn command_with(words: &[OsString], is_kept: &[bool]) -> String {
     let places = positionals(words);
     // The command itself and the source are in front of the targets.
@@ -72,7 +72,7 @@ fn positionals(words: &[OsString]) -> Vec<usize> {
     found
 }
 
-/// One word for any POSIX shell; bytes that are no UTF-8 only a shell with `$'...'` can take.
+/// One word for any POSIX shell; bytes that are not UTF-8 need a shell with `$'...'`.
 pub(crate) fn quoted(word: &OsStr) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let bytes = word.as_bytes();

@@ -1,4 +1,4 @@
-//! A folder as the target: as with `cp`, the source's name in it is meant.
+//! A folder as the target: as with `cp`, it stands for the source's name in it.
 
 use std::path::Path;
 

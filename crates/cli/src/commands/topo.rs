@@ -60,7 +60,7 @@ fn device(args: &TopoArgs, word: &str, printer: Printer) -> Result<Exit, Failure
     Ok(Exit::Done)
 }
 
-/// Prints what changed between two machines.
+/// Prints the changes between two machines.
 ///
 /// # Errors
 /// When one of them cannot be read.
@@ -76,7 +76,7 @@ fn diff(args: &TopoDiffArgs, printer: Printer) -> Result<Exit, Failure> {
     Ok(if record.is_unchanged() { Exit::Done } else { Exit::Negative })
 }
 
-/// Prints the topology for NCCL, and as warnings what it leaves out.
+/// Prints the topology for NCCL, and warns of the parts that it leaves out.
 ///
 /// # Errors
 /// When NCCL's form cannot carry the machine.
@@ -90,7 +90,7 @@ fn nccl(fabric: &Fabric, printer: Printer) -> Result<(), Failure> {
     printer.data(&written.text)
 }
 
-/// Cards and drives on one board, where more than their switch says so or speaks against it.
+/// Cards and drives on one board, if more than their switch says so or contradicts it.
 fn pairs(fabric: &Fabric) -> String {
     let dnas = peerlane_engine::read_dna(fabric);
     let pairs = peerlane_doctor::card_pairs(fabric, &dnas);

@@ -1,5 +1,5 @@
-//! The file of `--trace`: its place is looked at before the copy begins, and it is made when that is over, so that what is
-//! interrupted leaves nothing.
+//! The file of `--trace`. Its place is checked before the copy begins, and the file is made after
+//! the copy: an interrupted copy leaves nothing.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::output_file::{OutputFile, OutputKind};
 use crate::printer::Printer;
 
-/// A trace under way. A copy that fails leaves one, too: it shows what came before.
+/// A trace under way. A copy that fails leaves one, too: it shows the requests before the failure.
 pub(super) struct TraceFile {
     tracer: Tracer,
     output: OutputFile,

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::printer::Printer;
 use crate::render;
 
-/// Compares, and says what differs.
+/// Compares, and prints the differences.
 ///
 /// # Errors
 /// When an end cannot be read to its end; a difference is an exit status and a record.

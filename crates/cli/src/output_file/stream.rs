@@ -1,8 +1,9 @@
-//! Places that pass on what is written to them and keep none of it: the terminal, a pipe that somebody reads,
-//! `/dev/null`. Nothing is replaced there, so that nothing need be ours.
+//! Places that pass bytes on and keep none of them: the terminal, a pipe with a reader,
+//! `/dev/null`. Nothing is replaced there, so nothing need be ours.
 //!
-//! Leaves out all other devices: what comes of a byte that is written to one of them, nobody knows. The one thing to
-//! know: what standard output and error lead to is never opened anew, since a file would be written from its beginning.
+//! Leaves out all other devices: a byte written to one of them has unknown effects. The one thing
+//! to know: the files behind standard output and error are never opened anew, since a file would be
+//! written from its beginning.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -15,7 +16,7 @@ use rustix::fs::{OFlags, major, minor};
 use super::OutputError;
 use crate::error::Failure;
 
-/// Names of what a program has open; what lies below them leads there by a link.
+/// Folders of the program's open files; names below them are links to those.
 const OWN: [&str; 2] = ["/dev/fd", "/proc/self/fd"];
 /// `/dev/null` and `/dev/full` (Linux, "Linux allocated devices", character major 1).
 const SINKS: [(u32, u32); 2] = [(1, 3), (1, 7)];
@@ -23,7 +24,7 @@ const SINKS: [(u32, u32); 2] = [(1, 3), (1, 7)];
 /// The place of this name, open, if it is one of these.
 ///
 /// # Errors
-/// When it is one, and cannot be opened: nobody reads the pipe, or it may not be written.
+/// When it is one, and cannot be opened: the pipe has no reader, or it may not be written.
 pub(crate) fn open(path: &Path) -> Result<Option<OwnedFd>, Failure> {
     find(path).map_err(|error| OutputError::System(error).on(path))
 }
@@ -47,7 +48,7 @@ fn find(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(is_passed_on(&file)?.then(|| file.into()))
 }
 
-/// The number by which the program has it open: of `/dev/stdout`, 1.
+/// The program's own descriptor of a name: of `/dev/stdout`, 1.
 fn own(path: &Path) -> Option<&str> {
     match path.to_str()? {
         "/dev/stdout" => Some("1"),

@@ -18,7 +18,7 @@ pub(crate) struct CountLine {
 }
 
 impl CountLine {
-    /// A line; none with `-q` or where standard error is no terminal.
+    /// A line; none with `-q`, or if standard error is not a terminal.
     pub(crate) fn new(printer: Printer) -> Self {
         let line = Self::is_wanted(printer).then(|| {
             let style = ProgressStyle::with_template("{msg}")
@@ -33,7 +33,7 @@ impl CountLine {
         !printer.is_quiet() && io::stderr().is_terminal()
     }
 
-    /// Shows what `words` gives, if it is time to.
+    /// Shows the result of `words`, if it is time to.
     pub(crate) fn set(&mut self, words: impl FnOnce() -> String) {
         if let Some(line) = self.line.as_ref().filter(|_| self.shown.elapsed() >= INTERVAL) {
             line.set_message(words());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::{CountLine, Printer};
 
-/// Time between two changes, and before the line is shown: what takes less needs none.
+/// Time between two changes, and before the line is shown: shorter work needs none.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A line on standard error, which goes when this is dropped.
@@ -17,8 +17,8 @@ pub(crate) struct Elapsed {
 }
 
 impl Elapsed {
-    /// A line of what is done, as `words` say it; none with `-q`, where standard error is no terminal, and where no thread
-    /// is left to write it.
+    /// A line of progress in the words of `words`; none with `-q`, if standard error is not a
+    /// terminal, or if no thread is left to write it.
     pub(crate) fn start(printer: Printer, words: impl Fn() -> String + Send + 'static) -> Self {
         let mut count = CountLine::new(printer);
         let (end, is_over) = channel();

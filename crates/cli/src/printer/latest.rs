@@ -1,5 +1,5 @@
-//! Lines written by a thread of their own, so that a reader that is slow, or never reads, keeps no one
-//! waiting: it gets the latest line and misses those between.
+//! Lines written by a thread of their own: a reader that is slow, or never reads, keeps no one
+//! waiting. It gets the latest line and misses those between.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ struct LatestState {
 }
 
 impl Latest {
-    /// Starts a thread that writes what it is given.
+    /// Starts a thread that writes the lines given to it.
     ///
     /// # Errors
     /// When the system has no thread left.

@@ -12,7 +12,7 @@ const WINDOW: Nanos = Nanos::seconds(1);
 #[derive(Debug)]
 pub(super) struct Meter {
     phase: Phase,
-    /// Time and bytes when the phase was told first: what an earlier run moved is before it.
+    /// Time and bytes at the first report of the phase, after the bytes of an earlier run.
     start: Option<(Nanos, Bytes)>,
     /// Time and progress of the latest report.
     now: Nanos,

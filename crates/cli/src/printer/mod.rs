@@ -41,7 +41,7 @@ const HINT: Style = AnsiColor::Cyan.on_default().bold();
 /// Set once the object of a result was written.
 static HAS_OBJECT: AtomicBool = AtomicBool::new(false);
 
-/// Writes to the terminal what the options let through.
+/// Writes to the terminal, as far as the options permit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Printer {
     json: bool,
@@ -61,7 +61,7 @@ impl Printer {
         }
     }
 
-    /// A printer for what happens before the options are known.
+    /// A printer for messages before the options are known.
     pub(crate) fn plain(color: ColorChoice) -> Self {
         Self { json: false, quiet: false, verbose: 0, color }
     }
@@ -76,7 +76,7 @@ impl Printer {
         self.verbose > 0
     }
 
-    /// Sends what the libraries log to standard error, as far as `-v` asks for it.
+    /// Sends the log of the libraries to standard error, as far as `-v` asks for it.
     pub(crate) fn start_log(self) {
         let level = match self.verbose {
             0 => LevelFilter::OFF,
@@ -146,7 +146,7 @@ impl Printer {
         let _ = self.json_line(&record);
     }
 
-    /// Writes one JSON object as a line, where there are many; also with `-q`.
+    /// Writes one JSON object of several as a line; also with `-q`.
     ///
     /// # Errors
     /// As [`Printer::text`].
@@ -157,7 +157,7 @@ impl Printer {
         self.stdout(&text)
     }
 
-    /// Writes a line about what happens; nothing with `-q`.
+    /// Writes a line about an event; nothing with `-q`.
     pub(crate) fn note(self, text: &str) {
         if !self.quiet {
             self.message(format!("{}\n", entry(&one_line(text))));
@@ -202,7 +202,7 @@ impl Printer {
         self.message(text);
     }
 
-    /// Writes what the argument parser has to say: help to standard output, errors to standard error.
+    /// Writes the output of the argument parser: help to standard output, errors to standard error.
     pub(crate) fn usage(self, error: &clap::Error) {
         let text = as_shown(&error.render().ansi().to_string());
         if error.use_stderr() {
@@ -213,8 +213,8 @@ impl Printer {
         }
     }
 
-    /// Takes what a command in the lab writes to its standard output, byte for byte; a reader that
-    /// goes away is an error, upon which the lab ends the command.
+    /// Takes the standard output of a command in the lab, byte for byte; a reader that goes away is
+    /// an error, upon which the lab ends the command.
     ///
     /// # Errors
     /// When the system has no further descriptor.
@@ -223,7 +223,7 @@ impl Printer {
         io::stdout().as_fd().try_clone_to_owned().map(File::from)
     }
 
-    /// Takes what a command in the lab writes to its standard error, byte for byte.
+    /// Takes the standard error of a command in the lab, byte for byte.
     ///
     /// # Errors
     /// As [`Printer::pass_on_stdout`].
@@ -258,12 +258,12 @@ impl Printer {
     }
 }
 
-/// Most characters of a line of an entry: the longest path (4095 bytes) and what is said of it. A parser quotes the line
-/// that it does not understand, which may be all of a file.
+/// Most characters of a line of an entry: the longest path (4095 bytes) and the words about it. A
+/// parser quotes the line that it does not understand, which may be all of a file.
 const LINE_MAX: usize = 4500;
 
-/// A text whose further lines are indented, so that a name with a line end in it forges no warning and
-/// no hint, and which are of bounded length.
+/// A text with further lines indented and of bounded length: a name with a line end in it forges no
+/// warning and no hint.
 fn entry(text: &str) -> String {
     let line = |line: &str| match line.char_indices().nth(LINE_MAX) {
         Some((end, _)) => format!("{} ...", &line[..end]),
@@ -303,7 +303,7 @@ fn finish(result: io::Result<()>) -> Result<(), Failure> {
     }
 }
 
-/// Passes bytes on; a reader that goes away is no error.
+/// Passes bytes on; a reader that goes away is not an error.
 pub(crate) struct PassOn<T>(T);
 
 impl<T: Write> Write for PassOn<T> {

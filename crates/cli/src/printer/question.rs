@@ -1,7 +1,7 @@
 //! A question to a person, answered at the terminal.
 //!
-//! What was typed before the question could be read is no answer to it, and a line that was not
-//! ended is none either. A signal ends the wait.
+//! Text typed before the question could be read is no answer to it, and an unfinished line is none
+//! either. A signal ends the wait.
 
 use std::io::{self, IsTerminal, Read};
 use std::os::fd::AsFd;
@@ -32,7 +32,7 @@ pub(crate) enum Reply {
 }
 
 impl Printer {
-    /// True when input and error output are terminals, so that a person can read and answer.
+    /// True when input and error output are terminals: a person can read and answer.
     pub(crate) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }

@@ -33,7 +33,7 @@ pub(super) fn columns_of_stderr() -> Option<usize> {
     terminal_size_of(io::stderr()).map(|(Width(width), _)| usize::from(width).max(MIN_COLUMNS))
 }
 
-/// Text whose lines of prose have at most so many columns, where their words permit it.
+/// Text with prose lines of at most so many columns, if their words permit it.
 pub(super) fn wrapped(text: &str, columns: usize) -> Cow<'_, str> {
     let fits = |line: &str| display_width(line) <= columns && !line.starts_with(VERBATIM);
     if text.lines().all(fits) {
@@ -52,7 +52,7 @@ pub(super) fn wrapped(text: &str, columns: usize) -> Cow<'_, str> {
     Cow::Owned(all)
 }
 
-/// True for a row of a table, where more than a label stands apart, and for a line of a tree.
+/// True for a row of a table with more than a label set apart, and for a line of a tree.
 fn is_row(line: &str) -> bool {
     let content = line.trim();
     let parts = content.split("  ").filter(|part| !part.is_empty());
@@ -84,7 +84,7 @@ fn in_lines(line: &str, columns: usize) -> String {
     lines
 }
 
-/// Words, of which a command between backticks is one.
+/// Words; a command between backticks is one.
 fn words(line: &str) -> Box<dyn Iterator<Item = Word<'_>> + '_> {
     let mut rest = line;
     Box::new(std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! The record of a benchmark in words: a table with a row for each case, and what the cases say together.
+//! The record of a benchmark in words: a table with a row for each case, and notes on all of them.
 
 use std::fmt::Write as _;
 
@@ -263,7 +263,7 @@ fn matrix(sheet: &mut LabelSheet, record: &BenchRecord) {
     }
 }
 
-/// The share of the time in which stages had something to do, a line for each case with one.
+/// The share of time that stages were busy, a line for each case with one.
 fn stages(sheet: &mut LabelSheet, record: &BenchRecord) {
     for summary in &record.summaries {
         let runs = record.cases.iter().filter(|run| run.asked.name == summary.case);

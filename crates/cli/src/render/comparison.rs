@@ -1,4 +1,4 @@
-//! Two records of benchmarks beside each other, in words.
+//! Two records of benchmarks, compared in words.
 
 use peerlane_results::{Basis, Change, Comparison, NodesComparison};
 

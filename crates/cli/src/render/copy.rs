@@ -8,7 +8,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::LabelSheet;
 
-/// The result of a copy in one line, then what bears on it; all details where `is_verbose`.
+/// The result of a copy in one line, then the facts behind it; all details if `is_verbose`.
 pub(crate) fn copy(record: &CopyRecord, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(format_args!(

@@ -36,7 +36,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     sheet.0
 }
 
-/// The worst finding in a line, then what works.
+/// The worst finding in a line, then the working uses.
 fn headline(sheet: &mut LabelSheet, record: &DoctorRecord) {
     let (first, rest) = record.verdict.split_once(". ").unwrap_or((&record.verdict, ""));
     sheet.line(format_args!("{}: {first}", record.machine.name));
@@ -136,7 +136,7 @@ impl<'a> BootParameters<'a> {
     }
 }
 
-/// The only setting of a step, where that is a parameter of the kernel.
+/// The only setting of a step, if that is a parameter of the kernel.
 fn parameter(step: &PlanStep) -> Option<&str> {
     match step.settings.as_slice() {
         [Setting::KernelParameter(parameter)] if !step.command.is_empty() => Some(parameter),

@@ -27,7 +27,7 @@ pub(crate) fn fan_out(record: &FanOutRecord, is_verbose: bool) -> String {
     sheet.0
 }
 
-/// The plan for each target with the verdict on it, and what is common to several.
+/// The plan for each target with its verdict, and the parts common to several.
 pub(crate) fn fan_out_plan(plan: &FanOutPlan, verdict: &dyn Fn(&Plan) -> String) -> String {
     if let [one] = plan.targets.as_slice() {
         return super::plan(one, &verdict(one), &[]);

@@ -7,7 +7,7 @@ use peerlane_units::Bytes;
 
 use super::LabelSheet;
 
-/// The answer, then the plan and its candidates with their reasons; `probes` tell what was asked.
+/// The answer, then the plan and its candidates with their reasons, then the probes.
 pub(crate) fn plan(plan: &Plan, verdict: &str, probes: &[Probe]) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(verdict);
@@ -53,7 +53,7 @@ pub(crate) fn plan(plan: &Plan, verdict: &str, probes: &[Probe]) -> String {
     sheet.0
 }
 
-/// A drive is mostly slower than its link, so that a list of links alone would promise too much.
+/// A drive is mostly slower than its link: a list of links alone would promise too much.
 fn unmeasured(sheet: &mut LabelSheet, plan: &Plan) {
     if plan.unmeasured.is_empty() {
         return;
@@ -123,7 +123,8 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan, probes: &[Probe]) {
     }
 }
 
-/// The state of a path to a GPU. A library that was not asked may refuse what no obstacle is known of.
+/// The state of a path to a GPU. A library that was not asked may refuse a path without known
+/// obstacles.
 fn state(candidate: &Candidate, probes: &[Probe]) -> &'static str {
     let mut own = probes.iter().filter(|probe| probe.memory == candidate.memory.name);
     if candidate.refusals.iter().any(|one| !one.is_empty()) {
@@ -152,7 +153,8 @@ fn refusals(sheet: &mut LabelSheet, refusals: &[Refusal]) {
     }
 }
 
-/// A reason without the facts that are listed on lines of their own, and without what joins them to it.
+/// A reason without the facts that are listed on lines of their own, and without the marks that
+/// join them to it.
 fn without<'a>(reason: &str, facts: impl IntoIterator<Item = &'a String>) -> String {
     let mut short = reason.to_owned();
     for fact in facts {

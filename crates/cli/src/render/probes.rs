@@ -1,4 +1,4 @@
-//! The answers to a probe, beside what the plan says.
+//! The answers to a probe, next to the plan.
 
 use peerlane_results::{Probe, ProbeAnswer};
 

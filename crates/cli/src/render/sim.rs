@@ -55,7 +55,7 @@ fn one(sheet: &mut LabelSheet, case: &CaseRecord) {
     links(sheet, case);
 }
 
-/// The latencies of the fastest and the slowest transfer, where packets were simulated.
+/// The latencies of the fastest and the slowest transfer, if packets were simulated.
 fn latency(sheet: &mut LabelSheet, case: &CaseRecord) {
     let blocks = || case.flows.iter().map(|flow| &flow.block).filter(|block| block.count > 0);
     let range = |of: fn(&Percentiles) -> Nanos| {
@@ -84,7 +84,7 @@ fn limits(sheet: &mut LabelSheet, case: &CaseRecord) {
     }
 }
 
-/// The blocks in flight from which on more bring nothing, by the closed form.
+/// The number of blocks in flight above which more bring nothing, by the closed form.
 fn knee(sheet: &mut LabelSheet, case: &CaseRecord) {
     let knees = || case.flows.iter().filter_map(|flow| flow.knee);
     if let (Some(least), Some(most)) = (knees().min(), knees().max()) {

@@ -8,7 +8,8 @@ use peerlane_results::{
 
 use super::LabelSheet;
 
-/// The verdict, then the changes by their effect, worst first, then what could not be compared.
+/// The verdict, then the changes by their effect, worst first, then the parts that could not be
+/// compared.
 pub(crate) fn topo_diff(record: &TopoDiffRecord) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(&record.verdict);

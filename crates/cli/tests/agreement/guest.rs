@@ -35,8 +35,8 @@ ask() {
 }
 "#;
 
-/// Traces what the two functions of `drivers/pci/p2pdma.c` return. They are not part of any interface,
-/// so that a kernel may come to have others.
+/// Traces the results of the two functions of `drivers/pci/p2pdma.c`. They are not part of any
+/// interface: a kernel may come to have others.
 const TRACE: &str = r#"
 mount -t tracefs tracefs $trace
 echo 'f:map calc_map_type_and_dist%return value=$retval:s32' >$trace/dynamic_events

@@ -1,12 +1,12 @@
 //! The machines that span the kernel's decision table, one expression each.
 //!
 //! `R` is a root port, `U` the upstream and `D` a downstream port of a switch; small letters are drives,
-//! with `+` where they lend memory. What hangs below a port stands in brackets after it; `|` begins the
+//! with `+` where they lend memory. Children of a port stand in brackets after it; `|` begins the
 //! next host bridge. After a port `!` stands for ACS redirect as the kernel sets it, `~` for ACS with
 //! nothing switched on, `=53` for that control register in hexadecimal, and nothing for no ACS; `@1.1`
-//! is a place on a root bus, where it matters.
+//! is a place on a root bus, if it matters.
 
-/// A machine and what it is there for.
+/// A machine and its purpose.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AgreementMachine {
     pub(crate) name: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct AgreementMachine {
     pub(crate) is_quick: bool,
 }
 
-/// A CPU of QEMU and what the kernel sees of it.
+/// A CPU of QEMU as the kernel sees it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QemuCpu {
     pub(crate) model: &'static str,

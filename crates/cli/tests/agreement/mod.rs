@@ -1,5 +1,5 @@
-//! Machines that span the kernel's decision table, what is asked of them, and the page that says what
-//! plan and kernel answered.
+//! Machines that span the kernel's decision table, the questions on them, and the page with the
+//! answers of plan and kernel.
 
 pub(crate) mod guest;
 pub(crate) mod machines;

@@ -1,4 +1,5 @@
-//! From an expression to a machine file, and to what root writes where the kernel takes no parameter.
+//! From an expression to a machine file, and to the ACS values that root writes on kernels without
+//! the parameter.
 
 use std::fmt::Write;
 use std::iter::Peekable;

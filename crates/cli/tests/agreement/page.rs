@@ -1,4 +1,4 @@
-//! The page `docs/agreement.md`: what every voice said of every pair, on every kernel.
+//! The page `docs/agreement.md`: the answer of every voice on every pair, on every kernel.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

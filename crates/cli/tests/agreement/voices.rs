@@ -27,7 +27,7 @@ pub(crate) struct PairVoices {
     pub(crate) drive: String,
     /// The decision from the description of the machine.
     pub(crate) described: (MapType, Option<u32>),
-    /// The decision from what the guest's `/sys` shows.
+    /// The decision from the guest's `/sys`.
     pub(crate) decided: (MapType, Option<u32>),
     /// Log expected by that decision.
     pub(crate) due: PairLog,
@@ -109,7 +109,7 @@ impl Answers<'_> {
         Fabric::from_toml(&(self.text)("live.toml")).expect("a machine file")
     }
 
-    /// All pairs, and what does not fit within the plans.
+    /// All pairs, and the contradictions within the plans.
     pub(crate) fn pairs(&self, described: &Fabric) -> (Vec<PairVoices>, Vec<String>) {
         let live = self.live();
         let (plans, probes) = self.plans();
@@ -191,7 +191,7 @@ impl Answers<'_> {
     }
 }
 
-/// Checks the distance of each candidate of a plan, both drives together, against what was traced.
+/// Checks the distance of each candidate of a plan, both drives together, against the trace.
 fn distances(plan: &Plan, live: &Fabric, pairs: &[PairVoices]) -> Vec<String> {
     let hops = |memory: &Option<String>, drive: &Option<String>| {
         let is = |name: &str, wanted: &Option<String>| {
@@ -238,7 +238,7 @@ fn due(live: &Fabric, reach: &peerlane_reach::Reach) -> PairLog {
     log
 }
 
-/// Reads what a log says of a memory's and a drive's function.
+/// Reads a log's lines on a memory's and a drive's function.
 fn read_log(text: &str, (provider, client): &(String, String)) -> PairLog {
     const REDIRECT: &str = "ACS redirect is set between the client and provider";
     const PARAMETER: &str = "pci=disable_acs_redir=";
@@ -263,7 +263,7 @@ fn read_log(text: &str, (provider, client): &(String, String)) -> PairLog {
     log
 }
 
-/// Reads what the two functions returned.
+/// Reads the return values of the two functions.
 fn read_trace(text: &str, kernel: Option<(u32, u32)>) -> (MapType, i32) {
     let value = |event: &str| -> i32 {
         let mut found = text.lines().filter(|line| line.contains(&format!(" {event}: ")));

@@ -58,7 +58,7 @@ const WHAT: &str = "Real kernel, real drivers, emulated drives: each run boots a
     that were not flushed is not shown here but on the simulated drives. A reset of a controller is \
     left out: this QEMU hangs in it. The lab proves semantics, not speed.";
 
-/// Functions for scripts, beside those of [`super::lab`].
+/// Functions for scripts, in addition to those of [`super::lab`].
 pub(crate) const MOMENTS: &str = "
 written() { set -- $(cat /sys/class/block/$(basename $(readlink -f /dev/lab/$1))/stat); echo $7; }
 # after DRIVE SECTORS NAME: waits until so much more is written, or the copy NAME has ended.

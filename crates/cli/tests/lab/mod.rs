@@ -20,10 +20,10 @@ copy() { name=$1; shift; leave $name peerlane copy \"$@\" --json; }
 plan() { name=$1; shift; leave $name peerlane plan \"$@\" --json; }
 ";
 
-/// A machine, the images of its drives, and what came back.
+/// A machine, the images of its drives, and the results.
 pub(crate) struct LabRun {
     machine: PathBuf,
-    /// Kernel to boot in place of the usual one.
+    /// Kernel to boot instead of the usual one.
     kernel: Option<PathBuf>,
     /// The most bytes that a file of the run may have.
     file_limit: Option<u64>,
@@ -50,7 +50,7 @@ pub(crate) fn usual_kernel_is_newer() -> bool {
 }
 
 impl LabRun {
-    /// A lab with this machine; `None`, with the reason in the skip log, where nothing can be booted.
+    /// A lab with this machine; `None`, with the reason in the skip log, if nothing can be booted.
     pub(crate) fn open(machine: &'static str) -> Option<Self> {
         let machines = concat!(env!("CARGO_MANIFEST_DIR"), "/../../machines");
         Self::empty()
@@ -88,7 +88,7 @@ impl LabRun {
         })
     }
 
-    /// The same where the usual kernel is of 7.2 or later; `None`, with the reason in the skip log, where it is older.
+    /// The same if the usual kernel is of 7.2 or later; `None`, with the reason in the skip log, if it is older.
     pub(crate) fn on_newer_kernel(self) -> Option<Self> {
         usual_kernel_is_newer().then_some(self)
     }
@@ -113,7 +113,7 @@ impl LabRun {
         }
     }
 
-    /// Gives a drive `size` bytes of which no two drives' are alike.
+    /// Gives a drive `size` bytes that differ from those of any other drive.
     pub(crate) fn fill(&mut self, drive: &'static str, size: usize) -> Vec<u8> {
         let mut state = u64::from_le_bytes(*b"peerlane") ^ u64::from(drive.as_bytes()[0]);
         let mut content = Vec::with_capacity(size + 8);
@@ -129,8 +129,8 @@ impl LabRun {
         content
     }
 
-    /// Gives a drive `size` bytes with a file system, made by `program`; false, with the reason in the
-    /// skip log, where that is not there.
+    /// Gives a drive `size` bytes with a file system, made by `program`; false, with the reason in
+    /// the skip log, if that is missing.
     pub(crate) fn format(
         &mut self,
         drive: &'static str,
@@ -149,8 +149,8 @@ impl LabRun {
         self.modules.extend(modules);
     }
 
-    /// Puts a program of this machine into the guest; false, with the reason in the skip log, where it
-    /// is not there.
+    /// Puts a program of this machine into the guest; false, with the reason in the skip log, if it
+    /// is missing.
     pub(crate) fn bring(&mut self, program: &'static str) -> bool {
         let found = Command::new(program).arg("--version").output();
         if found.is_err_and(|error| error.kind() == ErrorKind::NotFound) {
@@ -161,9 +161,9 @@ impl LabRun {
         true
     }
 
-    /// Gives a drive `size` bytes of zeroes of which those behind `limit` cannot be written: the file
-    /// behind it may not grow beyond, which the drive reports as a write fault. Every file of the run
-    /// is bounded so.
+    /// Gives a drive `size` bytes of zeroes. Those behind `limit` cannot be written: the file
+    /// behind the drive may not grow beyond, which the drive reports as a write fault. Every file
+    /// of the run is bounded so.
     pub(crate) fn bound(&mut self, drive: &'static str, size: u64, limit: u64) {
         let image = fs::File::create(self.image(drive)).expect("an image");
         image.set_len(size).expect("a sparse image");
@@ -171,8 +171,8 @@ impl LabRun {
         self.file_limit = Some(limit);
     }
 
-    /// Makes a journaled ext4 of `size` bytes on a drive; `None`, with the reason in the skip log, where
-    /// the host has no e2fsprogs.
+    /// Makes a journaled ext4 of `size` bytes on a drive; `None`, with the reason in the skip log,
+    /// if the host has no e2fsprogs.
     pub(crate) fn format_ext4(&mut self, drive: &'static str, size: u64) -> Option<()> {
         self.format(drive, size, "mkfs.ext4", &["-q", "-F", "-m", "0"]).then_some(())
     }
@@ -206,7 +206,7 @@ impl LabRun {
 
     /// Boots and runs a script until it announces the moment of a power cut.
     ///
-    /// Returns what it wrote to standard error.
+    /// Returns its standard error.
     pub(crate) fn run_to_power_cut(&self, script: &str) -> String {
         let Output { status, stderr, .. } = self.boot(script);
         let said = String::from_utf8_lossy(&stderr);
@@ -215,7 +215,7 @@ impl LabRun {
         said.into_owned()
     }
 
-    /// Boots and runs the script; returns what the lab wrote to standard error.
+    /// Boots and runs the script; returns the standard error of the lab.
     pub(crate) fn run(&self, script: &str) -> String {
         let Output { status, stdout, stderr } = self.boot(script);
         assert!(
@@ -329,7 +329,7 @@ impl LabRun {
         report[field].as_u64().unwrap_or_else(|| panic!("no {field} in {report}"))
     }
 
-    /// Adds what the DMA recorder saw to these records, which ran in this boot.
+    /// Adds the totals of the DMA recorder to these records, which ran in this boot.
     pub(crate) fn attach(&self, names: &[&str]) {
         let records = names.iter().map(|name| self.path("out").join(format!("{name}.json")));
         let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
@@ -354,7 +354,7 @@ impl LabRun {
         fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// The file that holds what the drive holds.
+    /// The image of a drive.
     pub(crate) fn image(&self, drive: &str) -> PathBuf {
         self.path(&format!("{drive}.img"))
     }
@@ -364,8 +364,8 @@ impl LabRun {
     }
 }
 
-/// Runs a program of this machine on an image and returns what it prints; `None`, with the reason in the
-/// skip log, where it is not there.
+/// Runs a program of this machine on an image and returns its output; `None`, with the reason in
+/// the skip log, if it is missing.
 pub(crate) fn tool(program: &str, arguments: &[&str], image: &Path) -> Option<String> {
     match Command::new(program).args(arguments).arg(image).output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {

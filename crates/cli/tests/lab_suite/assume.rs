@@ -1,4 +1,4 @@
-//! Registers that a kernel sets by parameters, beside those that are predicted for it.
+//! Registers that a kernel sets by parameters, against the predicted ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn described(iommu: IommuMode, parameters: &[&str]) -> String {
     machine.to_toml()
 }
 
-/// Runs a script on a booted machine and returns what the program discovers there afterwards.
+/// Runs a script on a booted machine and returns the machine that the program discovers afterwards.
 fn discovered(lab: &LabRun, script: &str) -> Fabric {
     lab.run(&format!("{script}\npeerlane topo --format toml >$OUT/machine.toml"));
     Fabric::from_toml(&lab.text("machine.toml")).expect("a machine")
@@ -99,7 +99,7 @@ fn check_disabled(boot: impl Fn(&str) -> Option<LabRun>) {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

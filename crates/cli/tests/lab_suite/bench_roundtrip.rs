@@ -1,5 +1,5 @@
-//! A drive against the memory of another in a booted machine, out and back, and the drive alone; each in a
-//! boot of its own, so that the recorder's total is of one route.
+//! A drive against the memory of another in a booted machine, out and back, and the drive alone;
+//! each in a boot of its own, so the recorder's total is of one route.
 
 use crate::bench_records::{payload, shown};
 use crate::lab;
@@ -7,8 +7,8 @@ use crate::lab::LabRun;
 
 const MIB: usize = 1 << 20;
 
-/// Writes and reads 4 MiB of a drive twice by this route, and returns what was moved between devices and
-/// with guest memory.
+/// Writes and reads 4 MiB of a drive twice by this route, and returns the payload moved between
+/// devices and with guest memory.
 fn roundtrip(lab: &mut LabRun, name: &str, route: &str) -> (u64, u64) {
     let before = lab.fill("a", 24 * MIB);
     lab.run(&format!(
@@ -37,7 +37,7 @@ fn roundtrip_crosses_device_memory_twice() {
     assert_eq!(moved, (16 * MIB as u64, 0), "{}", lab.report());
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

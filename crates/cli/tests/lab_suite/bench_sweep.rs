@@ -37,7 +37,7 @@ fn p2p_sweep_avoids_guest_memory() {
     assert!(lab.stderr("kept").contains("`--scratch` does not name it"), "{}", lab.stderr("kept"));
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Captures of a booted machine, by root and by somebody who is not, and what they say of it.
+//! Captures of a booted machine, by root and by another user, and their content.
 
 use crate::lab::LabRun;
 use peerlane_fabric::{Acs, Fabric};

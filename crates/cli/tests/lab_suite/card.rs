@@ -1,7 +1,7 @@
 //! Copies and benchmarks by the memory of a card in a booted machine.
 //!
-//! The card's memory is a file of the host, so that what passed through it can be read there: evidence
-//! that neither the guest nor the DMA recorder gives.
+//! The card's memory is a file of the host, so payload that passed through it can be read there:
+//! evidence that neither the guest nor the DMA recorder gives.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,8 +14,8 @@ pub(super) const MIB: usize = 1 << 20;
 /// Memory of the card in `machines/card.toml`.
 pub(super) const MEMORY: usize = 64 * MIB;
 
-/// The machine with its card; `None`, with the reason in the skip log, where nothing can be booted or the
-/// module for cards was not built.
+/// The machine with its card; `None`, with the reason in the skip log, if nothing can be booted or
+/// the module for cards was not built.
 pub(super) fn open() -> Option<LabRun> {
     let lab = LabRun::open("card")?;
     let kernel = peerlane_lab::find_kernel(None).expect("the lab was opened");
@@ -115,7 +115,7 @@ fn topo_and_plan_know_card_memory() {
     assert_same("target", &lab.content("b")[..4 * MIB], &source[..4 * MIB]);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -1,7 +1,7 @@
-//! Copies in booted machines: where the bytes went, what is at the target, what is refused.
+//! Copies in booted machines: routes of the bytes, content of the targets, refusals.
 //!
-//! Content is compared on the host with what the drives' images hold; routes are taken from the DMA
-//! recorder outside the guest, never from what the program says of itself alone.
+//! Content is compared on the host with the drives' images; routes are taken from the DMA recorder
+//! outside the guest, never from the program's own account alone.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};

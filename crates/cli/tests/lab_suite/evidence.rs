@@ -1,4 +1,5 @@
-//! Evidence of routes from the guest kernel's own tracing, beside what the recorder outside the guest counted.
+//! Evidence of routes from the guest kernel's own tracing, against the counts of the recorder
+//! outside the guest.
 
 use peerlane_results::{CaseRecord, CopyRecord, RouteVerdict};
 
@@ -8,7 +9,7 @@ use crate::lab::LabRun;
 const MIB: usize = 1 << 20;
 const COPY: &str = "/dev/lab/a /dev/lab/b --force --evidence dma --route";
 
-/// Verdicts of the kernel's tracing, and what it saw.
+/// Verdicts of the kernel's tracing, and its observations.
 fn dma_verdicts(record: &CopyRecord) -> Vec<(RouteVerdict, String)> {
     let of_tracing =
         record.evidence.iter().filter(|one| one.evidence.looked_at.contains("tracing"));
@@ -24,7 +25,7 @@ fn assert_dma(record: &CopyRecord, verdict: RouteVerdict, word: &str) {
     assert_eq!(record.verdict, verdict);
 }
 
-/// A guest in which `a` is filled.
+/// A guest with drives `a` and `b` filled.
 fn lab(machine: &'static str) -> Option<LabRun> {
     let mut lab = LabRun::open(machine)?;
     lab.fill("a", 8 * MIB);
@@ -57,8 +58,8 @@ fn host_route_is_shown() {
     assert_eq!(lab.dma("payload_bytes_p2p"), 0);
 }
 
-/// While the copy runs, the target's file system is told to journal content, for which it copies direct writes into
-/// the page cache without a word (`ext4_should_use_dio`, `fs/ext4/file.c`).
+/// While the copy runs, the target's file system is told to journal content: it then copies direct
+/// writes into the page cache without a word (`ext4_should_use_dio`, `fs/ext4/file.c`).
 #[test]
 fn silent_bounce_is_contradicted() {
     let Some(mut lab) = LabRun::open("pair") else { return };
@@ -128,7 +129,7 @@ fn benchmarks_watch_without_being_asked() {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

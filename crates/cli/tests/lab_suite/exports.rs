@@ -1,5 +1,5 @@
-//! Drives of a booted machine that it exports to NVMe hosts, of which it is one itself: what is refused, and
-//! that a drive whose far side is gone holds nobody.
+//! Drives that a booted machine exports to NVMe hosts, itself among them: refusals, and that a
+//! drive whose far side is gone does not hold up any program.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{Route, Warning};
@@ -97,7 +97,7 @@ fn exported_drives_are_refused_everywhere() {
     assert_ne!(before, now);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -158,7 +158,7 @@ copy resumed /dev/lab/a $THERE --resume --verify full
 copy from $THERE /dev/lab/c --force --length 8M --verify full
 echo done | nc -w 10 $LAB_PEER 9";
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -1,6 +1,6 @@
-//! File systems and layered devices as they are, in booted machines: what moves peer to peer comes out
-//! equal and stays out of guest memory; what cannot is refused by name before anything is made, and goes
-//! by host memory under `auto` for the reason that the plan gave.
+//! File systems and layered devices as they are, in booted machines. A peer-to-peer copy comes out
+//! equal and stays out of guest memory. An impossible one is refused by name before anything is
+//! made, and goes by host memory under `auto` for the reason that the plan gave.
 //!
 //! docs/files.md has the table of these cases. Where a program that makes one is not on this machine, the
 //! case is left out with a line in the skip log.
@@ -9,7 +9,7 @@ use crate::lab::LabRun;
 use peerlane_results::{CopyRecord, Route, Warning};
 
 const MIB: u64 = 1 << 20;
-/// The tables in which every case here has its line.
+/// The tables with a line for every case here.
 const TABLES: &str = include_str!("../../../../docs/files.md");
 /// Least size of a drive for XFS and btrfs.
 const DRIVE: u64 = 320 * MIB;
@@ -37,7 +37,7 @@ end_array() { echo clear >/sys/block/$1/md/array_state; }
 /// reads at odd offsets of the LPC bridge for marks.
 const NOT_PAYLOAD: &str = "dd if=/sys/bus/pci/devices/0000:00:1f.0/config of=/dev/null bs=1 skip=21 count=1 2>/dev/null\n";
 
-/// Checks that the tables say of a case what the suite found.
+/// Checks that the tables have the suite's verdict on a case.
 fn check_tables(name: &str, verdict: &str) {
     let line = TABLES.lines().find(|line| line.contains(&format!("`{name}`")));
     let line = line.unwrap_or_else(|| panic!("{name} is not in docs/files.md"));
@@ -52,7 +52,7 @@ struct Copied {
     name: &'static str,
     from: &'static str,
     to: &'static str,
-    /// Bytes, where not all of the source.
+    /// Bytes, if not all of the source.
     length: Option<u64>,
 }
 

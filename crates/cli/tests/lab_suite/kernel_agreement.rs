@@ -1,4 +1,4 @@
-//! Plans for machines that span the kernel's decision table, beside the answers of kernels there.
+//! Plans for machines that span the kernel's decision table, against the answers of kernels there.
 //!
 //! Every run boots a few of them; with `PEERLANE_AGREEMENT=all` every machine is booted on both kernels
 //! and `docs/agreement.md` is written.
@@ -27,8 +27,8 @@ enum KernelChoice {
     Older,
 }
 
-/// Boots a machine and asks; `None`, with the reason in the skip log, where there is no such kernel. The
-/// second part is what does not agree.
+/// Boots a machine and asks; `None`, with the reason in the skip log, if there is no such kernel.
+/// The second part lists the disagreements.
 fn ask(machine: &'static AgreementMachine, kernel: KernelChoice) -> Option<(Boot, Vec<String>)> {
     let (mut lab, description) = match kernel {
         KernelChoice::Usual => {
@@ -130,7 +130,7 @@ fn plan_probe_log_and_nvmet_agree() {
     }
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

@@ -1,6 +1,5 @@
-//! Tests in booted virtual machines, with the built program in them: one program for all suites, so
-//! that as many machines run at a time as this machine has processors, whichever suite they belong
-//! to.
+//! Tests in booted virtual machines, with the built program in them. One program has all suites: as
+//! many machines run at a time as this machine has processors, whichever suite they belong to.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../agreement/mod.rs"]

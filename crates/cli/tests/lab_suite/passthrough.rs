@@ -1,5 +1,5 @@
-//! Copies by passthrough nodes in booted machines: where the bytes went, what is refused, and that a
-//! block device which is beside the node is neither overwritten in use nor left with stale pages.
+//! Copies by passthrough nodes in booted machines: routes of the bytes, refusals, and that the
+//! block device of the node is neither overwritten in use nor left with stale pages.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::{EndpointKind, Route};
@@ -269,7 +269,7 @@ fn group_copies_by_nodes_without_root() {
     assert_same("target", &lab.content("b"), &source);
 }
 
-/// What takes long and is covered by less above: `./test full` runs it.
+/// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
 

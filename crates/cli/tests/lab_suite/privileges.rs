@@ -1,4 +1,4 @@
-//! A copy in a booted machine by somebody who is not root.
+//! A copy in a booted machine by a user who is not root.
 
 use crate::lab::{LabRun, assert_same};
 use peerlane_results::Route;

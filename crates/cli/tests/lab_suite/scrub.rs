@@ -1,7 +1,8 @@
 //! Content of a drive's memory for its next user after a copy, in booted machines.
 //!
-//! The whole pool is written to a drive as its next user would find it, and searched on the host for
-//! runs of what was copied. Without the scrub they are there, so that the search is known to find.
+//! The whole pool is written to a drive as its next user would find it, and searched on the host
+//! for runs of the copied data. Without the scrub they are there, which shows that the search
+//! works.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,7 @@ const SIZE: usize = 24 * MIB;
 /// The memory that drive c lends, and the drive itself.
 const POOL: usize = 64 * MIB;
 
-/// Bytes of a run that chance does not make; what is copied lies at multiples of it.
+/// Bytes of a run that chance does not make; copied data lies at multiples of it.
 const RUN: usize = 16;
 
 /// Writes the whole pool to drive c.
@@ -26,13 +27,13 @@ leftovers() {
 }
 ";
 
-/// Runs of any of the data that are in what was found.
+/// Runs of any of the data in the content found.
 fn runs(data: &[&[u8]], found: &[u8]) -> usize {
     let runs: HashSet<&[u8]> = data.iter().flat_map(|data| data.chunks_exact(RUN)).collect();
     found.chunks_exact(RUN).filter(|run| runs.contains(run)).count()
 }
 
-/// A machine after one copy: its drives a and b as they were, and what was left in the memory.
+/// A machine after one copy: its drives a and b as they were, and the runs left in the memory.
 struct After {
     lab: LabRun,
     source: Vec<u8>,

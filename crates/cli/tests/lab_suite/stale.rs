@@ -1,4 +1,4 @@
-//! A new file never shows what its blocks held before, wherever the power goes.
+//! A new file never shows the old content of its blocks, wherever the power fails.
 //!
 //! The question is Donard's: device memory is written into a file whose blocks were allocated before.
 //! The drive is full of a marker below its file system; the machine goes away while the file is
@@ -21,7 +21,7 @@ fn marked(bytes: &[u8]) -> usize {
     bytes.chunks(BLOCK).filter(is_marked).count()
 }
 
-/// A lab whose drive b has a file system over markers, and what its drive a holds.
+/// A lab whose drive b has a file system over markers, and the content of its drive a.
 fn over_markers(size: usize, make: &str, arguments: &[&str]) -> Option<(LabRun, Vec<u8>)> {
     let mut lab = LabRun::open("throttled")?;
     let source = lab.fill("a", SIZE);

@@ -1,4 +1,4 @@
-//! Traces of copies in a booted machine: one sees whether host memory was involved.
+//! Traces of copies in a booted machine: they show whether host memory was involved.
 
 use crate::lab::LabRun;
 use crate::perfetto;

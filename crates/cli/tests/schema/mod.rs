@@ -1,7 +1,7 @@
-//! Holds what the program prints against the committed schemas.
+//! Holds the output of the program against the committed schemas.
 //!
-//! Stricter than JSON Schema wants: a keyword that is unknown here and a field that the schema does not
-//! name are failures, so that nothing is printed that the schema does not say.
+//! Stricter than JSON Schema wants: a keyword that is unknown here and a field that the schema does
+//! not name are failures. So nothing is printed that the schema does not say.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(crate) fn committed(id: &str) -> Value {
     serde_json::from_str(&text).expect("a schema")
 }
 
-/// Reads what the program printed, which is as its schema says.
+/// Reads the output of the program, after a check against its schema.
 pub(crate) fn read<T: DeserializeOwned>(printed: &[u8]) -> T {
     let record: Value = serde_json::from_slice(printed).expect("one object");
     check(&record);

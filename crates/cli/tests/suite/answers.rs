@@ -1,5 +1,5 @@
-//! One answer from every command: states, exit statuses and first lines of `plan` and `doctor` over all fixtures, and
-//! plans that fix what they claim to fix.
+//! One answer from every command: states, exit statuses and first lines of `plan` and `doctor` over
+//! all fixtures, and the uses that the fixes of plans open.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

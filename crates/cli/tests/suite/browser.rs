@@ -1,7 +1,7 @@
 //! Drawings in a browser: headless Chromium opens them and shows more than an empty page.
 //!
-//! Skipped where there is no Chromium; `PEERLANE_REQUIRE=chromium` makes that a failure, and
-//! `PEERLANE_SHOTS=FOLDER` keeps what it showed, to be looked at.
+//! Skipped without Chromium; `PEERLANE_REQUIRE=chromium` makes that a failure, and
+//! `PEERLANE_SHOTS=FOLDER` keeps the screenshots.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn drawing(words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`, which installs the browser.
 mod full {
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Help, wrong command lines, and plans of described machines.
 //!
-//! `TRYCMD=overwrite cargo test -p peerlane-cli --test suite cli::` writes what the program says now.
+//! `TRYCMD=overwrite cargo test -p peerlane-cli --test suite cli::` writes the present output.
 
 use std::os::unix::ffi::OsStrExt as _;
 

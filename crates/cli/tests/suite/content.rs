@@ -1,8 +1,8 @@
 //! Loop devices with content of all kinds as targets: whatever is not blank is refused, and blank ones are not.
 //!
 //! The short form writes its images itself: random bytes at the places that matter, and magic numbers alone.
-//! The long form takes a folder of images, such as the samples of util-linux
-//! (`tests/ts/blkid/images-*`, uncompressed), all of which hold something:
+//! The long form takes a folder of images that all hold something, such as the samples of
+//! util-linux (`tests/ts/blkid/images-*`, uncompressed):
 //!
 //!     PEERLANE_CONTENT=FOLDER PEERLANE_CONTENT_REPORT=docs/reliability/device-content.json \
 //!         cargo test -p peerlane-cli --test suite content -- --ignored
@@ -100,7 +100,7 @@ fn random_bytes_at_ends_are_content() {
     }
 }
 
-/// Magic numbers alone, of formats that libblkid does not know, or that nobody asks it for.
+/// Magic numbers alone, of formats that libblkid does not know or is not asked for.
 const MAGIC: [(&str, u64, &[u8]); 8] = [
     ("SPDK blobstore", 0, b"SPDKBLOB"),
     ("dm-thin metadata", 32, &27_022_010_u64.to_le_bytes()),
@@ -133,7 +133,7 @@ fn images(folder: &Path) -> BTreeMap<String, Vec<PathBuf>> {
     groups
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`.
 mod full {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The example of a report is what the records beside it make.
+//! The example of a report is that of the records next to it.
 //!
 //! `UPDATE=1` with this test writes it anew.
 

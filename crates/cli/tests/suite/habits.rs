@@ -1,4 +1,4 @@
-//! What other programs taught hands: a folder as target, near names, silence, errors as objects.
+//! Habits from other programs: a folder as target, near names, silence, errors as objects.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What a person types and reads, without a virtual machine: one program, which is linked once.
+//! Commands and their output, without a virtual machine: one program, which is linked once.
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../agreement/mod.rs"]

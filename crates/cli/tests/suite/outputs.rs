@@ -1,6 +1,6 @@
-//! Files that commands write where a person names them: whole or not at all, over nothing of somebody else's.
+//! Files that commands write under a person's name for them: whole or not at all, never over foreign files.
 //!
-//! The rules are tested beside them (`src/output_file/tests.rs`); here is that every option follows them.
+//! The rules have their own tests (`src/output_file/tests.rs`); here is that every option follows them.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Any two devices: what `plan A B` answers for machines that people paste, and what `topo` lists of them.
+//! Any two devices: the answers of `plan A B` for machines that people paste, and the pairs in `topo`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn peerlane(machine: &str, words: &[&str]) -> Output {
         .expect("the program starts")
 }
 
-/// The direction in which the first of two devices reaches memory of the second, and the exit status.
+/// The direction from the first of two devices to memory of the second, and the exit status.
 fn forward(machine: &str, first: &str, second: &str) -> (Value, Option<i32>) {
     let output = peerlane(machine, &["plan", first, second, "--json"]);
     let answer: Value = serde_json::from_slice(&output.stdout)

@@ -1,4 +1,4 @@
-//! Messages for people who are not root, and the rule that gives a group what it needs.
+//! Messages for people who are not root, and the rule that gives a group access.
 
 use std::fs::{self, Permissions};
 use std::io::ErrorKind;
@@ -107,7 +107,7 @@ fn missing_permissions_are_named_first() {
 }
 
 /// Complaints of `udevadm verify` about a file of rules; `None`, with the reason in the skip log,
-/// where there is no such command.
+/// if there is no such command.
 fn against(rules: &Path) -> Option<String> {
     let program = std::env::var_os("PEERLANE_UDEVADM").unwrap_or("udevadm".into());
     // Groups are those of the machine that the rules are for.
@@ -131,7 +131,7 @@ fn against(rules: &Path) -> Option<String> {
     }
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`, which installs the command.
 mod full {
     use super::*;
 

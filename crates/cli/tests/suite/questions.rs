@@ -11,7 +11,7 @@ const CUT: &str = "...";
 
 /// Head of the table of short questions.
 const TABLE: &str = "| ENDS | NAME | Answer |";
-/// Lines at the beginning in which a short question is answered.
+/// Lines at the beginning that hold the answer to a short question.
 const FIRST_LINES: usize = 3;
 
 /// A question of the page, with its command and the quoted part of the answer.

@@ -15,7 +15,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Runs the program, holds what it prints against its schema and returns it.
+/// Runs the program, holds its output against its schema and returns it.
 fn printed(folder: &Path, words: &str) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_peerlane"))
         .args(words.split_whitespace())
@@ -188,7 +188,7 @@ fn needs(schema: &Value, name: &str, all: &mut BTreeMap<String, Vec<String>>) {
     }
 }
 
-/// A field that came later must not be needed: what an older version wrote lacks it. `UPDATE=1` adds
+/// A field that came later must not be needed: records of an older version lack it. `UPDATE=1` adds
 /// types that are new, and changes nothing of those that are there.
 #[test]
 fn version_1_requires_no_new_fields() {

@@ -1,5 +1,5 @@
-//! A copy holds nothing once the program has ended, so that the next line of a script can unplug or
-//! unmount a device.
+//! A copy holds nothing once the program has ended: the next line of a script can unplug or unmount
+//! a device.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader};
@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process};
 
 const LENGTH: usize = 8 << 20;
-/// Copies of each kind; what is let go of late is not always late enough to show.
+/// Copies of each kind; a late release is not always late enough to show.
 const ROUNDS: usize = 5;
 
 /// End of a copy.

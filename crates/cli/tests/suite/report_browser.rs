@@ -1,7 +1,7 @@
 //! Reports in a browser: at the widths of a phone, a laptop and a sheet of paper nothing is said on the
 //! console, nothing is wider than the page, and there is something to see, in light and dark.
 //!
-//! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
+//! Skipped without Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps the screenshots.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -150,7 +150,7 @@ fn report_fits_screens_and_paper() {
     assert_eq!(found, expected, "inner width, width of the content, and a sorted table");
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`, which installs the browser.
 mod full {
     use super::*;
 

@@ -40,7 +40,7 @@ fn copy(folder: &Path, more: &[&str]) -> Command {
     command
 }
 
-/// A copy that has moved something, and what it says from there on.
+/// A copy that has moved something, and its output from there on.
 struct BegunCopy {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
@@ -64,7 +64,7 @@ impl BegunCopy {
         None
     }
 
-    /// Waits for its end; how it ended, and what it said beside its progress.
+    /// Waits for its end; returns the status, and the lines that are not progress.
     fn end(mut self) -> (ExitStatus, String) {
         let lines = self.lines.map(|line| line.expect("text"));
         let words: Vec<_> = lines.filter(|line| !line.starts_with('{')).collect();

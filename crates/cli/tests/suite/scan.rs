@@ -193,7 +193,7 @@ fn haystack_reports_picture_too_large() {
     assert!(!make("-o none --per-mille 0").contains(warning));
 }
 
-/// A page whose every other place is the picture, so that all are scored: minutes of work.
+/// A page with the picture at every other place: all are scored, which takes minutes.
 fn endless(folder: &std::path::Path) {
     let columns = |side: usize| {
         let mut pgm = format!("P5 {side} {side} 255\n").into_bytes();

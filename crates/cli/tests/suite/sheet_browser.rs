@@ -1,7 +1,7 @@
 //! The contact sheet of `scan --sheet` in a browser: at the widths of a phone, a laptop and a sheet of paper
 //! nothing is said on the console and nothing is wider than the page, in light, in dark, and printed.
 //!
-//! Skipped where there is no Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps what it showed.
+//! Skipped without Chromium, as `browser.rs` says; `PEERLANE_SHOTS=FOLDER` keeps the screenshots.
 
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ fn sheet(folder: &Path) -> (PathBuf, usize) {
     (page, hits)
 }
 
-/// Left to `./test full`, which installs what it needs.
+/// Left to `./test full`, which installs the browser.
 mod full {
     use super::*;
 

@@ -1,4 +1,4 @@
-//! `peerlane sim`: what a person types and reads.
+//! `peerlane sim`: its commands and their output.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,7 +1,7 @@
-//! Machines in words and as drawings, examined and planned on: fixtures with what is expected of them,
-//! and very large ones.
+//! Machines in words and as drawings, examined and planned on: fixtures with the expected output,
+//! and very large machines.
 //!
-//! `UPDATE=1 cargo test -p peerlane-cli --test suite topo` writes what the program says now.
+//! `UPDATE=1 cargo test -p peerlane-cli --test suite topo` writes the present output.
 
 use crate::program;
 use crate::program::Exited;
@@ -70,7 +70,7 @@ fn drives(archive: &str) -> Vec<String> {
     }
 }
 
-/// Checks what a browser insists on, as far as it can be told without one: every element is closed in
+/// Checks conditions of a browser, as far as possible without one: every element is closed in
 /// order, and nothing is fetched or run.
 fn well_formed(svg: &str) {
     let mut open: Vec<&str> = Vec::new();

@@ -84,7 +84,8 @@ fn prepare(command: &mut Command, network: Option<NetworkEnd>) -> &mut Command {
         .current_dir(HOME)
 }
 
-/// The command itself, or arguments of the program when its first word is no program of the guest.
+/// The command itself, or arguments of the program when its first word is not a program of the
+/// guest.
 fn command_of(words: &[OsString]) -> io::Result<Command> {
     let (first, rest) = words
         .split_first()

@@ -1,4 +1,4 @@
-//! Telling the host that a moment has come, and waiting until what belongs to it has happened.
+//! Telling the host that a moment has come, and waiting until its event has happened.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,15 +11,15 @@ use crate::LabError;
 use crate::mark::LAB_VARIABLE;
 use crate::protocol::{DONE, GuestPort};
 
-/// A port can be open once only, so that callers take turns.
+/// A port can be open only once, so callers take turns.
 const LOCK: &str = "/run/peerlane-lab-moments";
-/// Above the host's own deadline for what it does.
+/// Above the host's own deadline for an event.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Tells the host that the moment `name` has come; returns once what was to happen has happened.
+/// Tells the host that the moment `name` has come; returns once its event has happened.
 ///
 /// # Errors
-/// Outside a lab, when nothing was to happen at this moment, and when it could not be done.
+/// Outside a lab, when this moment has no event, and when the event failed.
 pub fn moment(name: &str) -> Result<(), LabError> {
     if std::env::var_os(LAB_VARIABLE).is_none() {
         let text = "a moment can be announced only inside a machine of `peerlane lab run`";

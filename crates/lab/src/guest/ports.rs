@@ -69,7 +69,7 @@ pub(super) fn answer(port: &mut (impl Read + AsFd), deadline: Instant) -> io::Re
     Ok(String::from_utf8_lossy(&answer).trim_end().to_owned())
 }
 
-/// Counts what goes through a port.
+/// Counts the bytes sent through a port.
 pub(super) struct Counted {
     port: File,
     pub(super) sent: u64,
@@ -108,7 +108,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Longest pause between two looks: what is looked at in `/sys` makes no events here.
+    /// Longest pause between two looks: changes in `/sys` make no events here.
     const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
     pub(super) fn of_devices() -> io::Result<Self> {

@@ -1,8 +1,8 @@
-//! Writing to what may take bytes slowly or never.
+//! Writing to a file or stream that may take bytes slowly or never.
 //!
-//! It is done on a thread of its own, which ends with the program where the bytes have no reader. Others may have the
-//! stream open as well and want it to wait, so that it cannot be told not to; and of a terminal that takes something,
-//! nobody knows how much it takes without a wait.
+//! A thread of its own does it, and ends with the program if the bytes have no reader. Non-blocking
+//! mode is no way out: other processes may have the stream open and need it blocking. And only a
+//! blocking write tells how much a terminal takes.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,8 +36,8 @@ impl Writing {
         Ok(Self(written))
     }
 
-    /// Waits until `deadline`, or until a signal, and a moment longer, so that a reader that keeps up has
-    /// all of it in any case.
+    /// Waits until `deadline` or a signal, and a moment longer: a reader that keeps up has all of
+    /// it in any case.
     pub(super) fn wait(
         &self,
         deadline: Instant,

@@ -10,7 +10,7 @@ use crate::LabError;
 use crate::event::{HostEvent, MachineAction};
 use crate::protocol::DONE;
 
-/// Events by moment, and what has been announced so far.
+/// Events by moment, and the moments announced so far.
 #[derive(Debug, Default)]
 pub(super) struct Moments {
     events: Vec<HostEvent>,
@@ -29,7 +29,8 @@ impl Moments {
         Self { events: events.to_vec(), devices, folder: folder.to_owned(), ..Self::default() }
     }
 
-    /// Takes in what the guest said and begins what belongs to it; `answers` leads back to the guest.
+    /// Takes in the guest's bytes and begins the events of their moments; `answers` leads back to
+    /// the guest.
     pub(super) fn add(&mut self, bytes: &[u8], answers: &UnixStream) -> Result<(), LabError> {
         self.pending.extend_from_slice(bytes);
         if self.pending.len() > Self::LONGEST {

@@ -1,4 +1,4 @@
-//! QEMU's monitor: what is done to a running machine from outside.
+//! QEMU's monitor: changes to a running machine from outside.
 //!
 //! Each request has a connection of its own and a thread of its own, since a guest may take seconds to
 //! let a drive go and its output has to be passed on meanwhile.

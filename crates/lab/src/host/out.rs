@@ -55,8 +55,9 @@ pub(super) fn unpack(archive: &Path, target: &Path) -> Result<(), LabError> {
 
 /// Unpacks an untrusted tar archive into `target`, and nowhere else.
 ///
-/// Only files, folders and symbolic links are taken: a guest cannot make device files here. Where it is not whole, or has
-/// no room, nothing of it is there; files of the same names are replaced else, and folders take in what is new.
+/// Only files, folders and symbolic links are taken: a guest cannot make device files here. An
+/// archive that is cut short or finds no room leaves nothing behind. Otherwise its files replace
+/// those of the same name, and folders are merged.
 ///
 /// # Errors
 /// When the archive is damaged or names a path outside, or a file cannot be made.
@@ -87,7 +88,7 @@ fn unpack_into(folder: &Path, archive: impl Read) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives what is in a folder its place in another; a link there is replaced or in the way, and never followed.
+/// Moves the entries of a folder into another; a link there is replaced or in the way, and never followed.
 fn settle(from: &Path, to: &Path) -> io::Result<()> {
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -126,9 +127,9 @@ pub(super) fn write_json(value: &impl Serialize, target: &Path) -> Result<(), La
     write().map_err(LabError::io("write", target))
 }
 
-/// Writes what a guest printed to where it is to go.
+/// Writes the guest's console to its target.
 ///
-/// What only passes it on may take it slowly or never: that is waited for as [`Writing::wait`] does.
+/// A stream may take it slowly or never: the wait is that of [`Writing::wait`].
 pub(super) fn write_console(
     bytes: Vec<u8>,
     target: &Console,

@@ -1,8 +1,8 @@
 //! A stream of the guest's command on its way to the caller, whose reader may stand still.
 //!
-//! A thread writes what it finds in a pipe. While that is full, nothing more is taken from the guest: its command waits
-//! as it would at a pipe of its own, and the run goes on. The one thing to know: what was taken is counted, so that
-//! what was not can be said.
+//! A thread writes the content of a pipe. While the pipe is full, no more is read from the guest:
+//! its command waits as at a pipe of its own, and the run goes on. The one thing to know: bytes
+//! taken are counted, so the number of lost bytes is known.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -21,7 +21,7 @@ use crate::protocol::GuestPort;
 /// Writer for a stream of the guest's command; it may block.
 pub type Output = Box<dyn Write + Send>;
 
-/// Bytes of one write: a pipe takes so many all or none (`PIPE_BUF`, pipe(7)), so that none is taken uncounted.
+/// Bytes of one write: a pipe takes so many all or none (`PIPE_BUF`, pipe(7)), so none is taken uncounted.
 const PIECE: usize = 4096;
 
 /// The command's outputs, on their way to the caller.
@@ -99,7 +99,7 @@ impl Outlet {
         self.given
     }
 
-    /// Passes on what it can, without a wait, and keeps the rest.
+    /// Passes bytes on as far as possible without a wait, and keeps the rest.
     ///
     /// # Errors
     /// When the bytes before these could not be written.

@@ -51,7 +51,7 @@ pub(super) struct GuestSession {
     outlets: Outlets,
     /// Sizes that the guest reported at its end, until they are acknowledged.
     awaited: Option<Sent>,
-    /// Archive of what the command left.
+    /// Archive of the command's files.
     pub(super) results: PathBuf,
     /// Controllers as the guest reported them.
     pub(super) controllers: Vec<Controller>,
@@ -133,8 +133,8 @@ impl GuestSession {
         })
     }
 
-    /// Passes streams on until QEMU has ended, time is up or a signal comes; QEMU has ended then, and what it left
-    /// in the sockets is read as far as it can be passed on.
+    /// Passes streams on until QEMU has ended, time is up or a signal comes. QEMU has ended then,
+    /// and its last bytes in the sockets are read as far as they can be passed on.
     pub(super) fn serve(
         &mut self,
         qemu: &mut Qemu,
@@ -220,8 +220,8 @@ impl GuestSession {
         true
     }
 
-    /// Waits until the readers have all that came, as long as for a console; what they do not take is an error, as is
-    /// what never came.
+    /// Waits until the readers have all bytes, as long as for a console. Bytes that they do not
+    /// take are an error, and so are bytes that never came.
     ///
     /// # Errors
     /// [`LabError::Unread`], and when an output cannot be written.
@@ -254,7 +254,7 @@ impl GuestSession {
         }
     }
 
-    /// Waits for QEMU's end, or for what is ready.
+    /// Waits for QEMU's end, or for a stream that is ready.
     fn wait(
         &self,
         qemu: Option<&Qemu>,
@@ -357,8 +357,8 @@ impl GuestSession {
         }
     }
 
-    /// Reads to the end what QEMU, which has ended, left in the sockets; what is not taken until the deadline, or a
-    /// moment after an interrupt, stays there.
+    /// Reads the rest that QEMU, which has ended, left in the sockets; bytes not taken by the
+    /// deadline, or a moment after an interrupt, stay there.
     fn drain(&mut self, deadline: Instant, interrupt: &AtomicBool) -> Result<(), LabError> {
         let until = deadline.max(Instant::now() + TICK);
         let is_open = |stream: &PortStream| matches!(stream, PortStream::Connected(..));
@@ -376,7 +376,7 @@ impl GuestSession {
         Ok(())
     }
 
-    /// Takes in what the guest said; returns its last word when that has come.
+    /// Takes in the guest's messages; returns the last one when it has come.
     fn take_messages(&mut self) -> Option<GuestEnd> {
         while let Some(message) = self.control.next() {
             match message {

@@ -21,7 +21,7 @@ pub(super) fn can_be_set(kernel: &KernelImage) -> bool {
     kernel.is_at_least(6, 12)
 }
 
-/// The parameter, or none when reset values are what was asked for.
+/// The parameter, or none when reset values were requested.
 pub(super) fn parameter(
     machine: &Fabric,
     places: &[PlacedFunction],

@@ -45,7 +45,7 @@ pub(super) fn bridge_bus(index: usize) -> String {
     if index == 0 { "pcie.0".to_owned() } else { format!("bridge{index}") }
 }
 
-/// Slot of bus 0 in which QEMU's additional host bridge `index` sits; below the ports' slot.
+/// Slot of QEMU's additional host bridge `index` on bus 0; below the ports' slot.
 ///
 /// At most 7 additional bridges are built, see [`bridge_bus_number`].
 pub(super) fn bridge_slot(index: usize) -> u8 {

@@ -21,8 +21,8 @@ pub struct DmaReport {
     pub payload_bytes_p2p: u64,
     /// Moved between a drive and guest memory.
     pub payload_bytes_guest_memory: u64,
-    /// Moved to or from addresses of which nothing can be said: under an IOMMU that translates, or
-    /// outside memory and every BAR.
+    /// Moved to or from unclassified addresses: under an IOMMU that translates, or outside memory
+    /// and every BAR.
     pub payload_bytes_unclassified: u64,
     /// As `payload_bytes_p2p`, while a program had marked its transfers as a check.
     pub check_bytes_p2p: u64,
@@ -36,7 +36,7 @@ pub struct DmaReport {
     pub control_bytes_unclassified: u64,
     /// Definition of the two fields above.
     pub control_bytes_counted_how: &'static str,
-    /// Bytes by which reads and writes asked for more or less than they mapped; not zero means that
+    /// Bytes that reads and writes requested but did not map, or the reverse; not zero means that
     /// commands failed or that the figures above are incomplete.
     pub unaccounted_bytes: u64,
     /// Lines of the trace that do not have the known form; not zero means the same.
@@ -74,9 +74,9 @@ pub struct DriveTransfers {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DriveOperation {
-    /// The drive wrote to memory what it holds.
+    /// The drive wrote its content to memory.
     Read,
-    /// The drive read from memory what it is to hold.
+    /// The drive read its new content from memory.
     Write,
 }
 
@@ -92,7 +92,7 @@ pub enum TargetKind {
     Unclassified,
 }
 
-/// Key by which transfers are summed.
+/// Key of a sum of transfers.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key {
     pub(super) drive: String,

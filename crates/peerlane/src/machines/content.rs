@@ -1,4 +1,4 @@
-//! The form of what a person names, recognised by its content.
+//! The form of an argument of `--machine`, recognised by its content.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(super) fn is_tree(path: &Path) -> bool {
 /// The machine in the text of a file.
 ///
 /// # Errors
-/// When the file cannot be read, or its text is no machine.
+/// When the file cannot be read, or its text is not a machine.
 pub(super) fn from_file(path: &Path) -> Result<Fabric, MachineError> {
     let place = path.display().to_string();
     match small_file::bytes(path, FILE_MAX) {
@@ -45,7 +45,7 @@ pub(super) fn from_file(path: &Path) -> Result<Fabric, MachineError> {
 /// The machine in the text on standard input.
 ///
 /// # Errors
-/// When it cannot be read, is longer than a file may be, or is no machine.
+/// When it cannot be read, is longer than a file may be, or is not a machine.
 pub(super) fn from_input() -> Result<Fabric, MachineError> {
     let place = ON_INPUT.to_owned();
     match small_file::at_most(io::stdin().lock(), FILE_MAX) {

@@ -41,7 +41,7 @@ pub enum MachineError {
     /// Its machine file describes no machine.
     #[error("cannot read machine file {place}")]
     Text {
-        /// The file, or the name of what is built in.
+        /// The file, or the name of a built-in machine.
         place: String,
         /// Error of the machine file.
         source: Box<MachineFileError>,
@@ -119,7 +119,7 @@ pub enum Unrecognised {
     /// An archive on standard input.
     #[error("it is an archive, and standard input is read as text")]
     ArchiveOnInput,
-    /// Bytes that are no text.
+    /// Bytes that are not text.
     #[error("it is neither an archive (tar, gzip, bzip2, xz, Zstandard) nor UTF-8 text")]
     Bytes,
     /// Text of another kind.

@@ -1,6 +1,6 @@
 //! Output of other programs that people take for a machine, recognised by its content.
 
-/// A text that no machine is read from, and what to run instead.
+/// A text that no machine is read from, and the command to run instead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it is {program}, which is not read")]
 pub struct OtherProgram {
@@ -22,7 +22,7 @@ enum Instead {
     MachineFile,
 }
 
-/// A program, what to run instead, and the test of a text.
+/// A program, the command to run instead, and the test of a text.
 type Sign = (&'static str, Instead, fn(&str) -> bool);
 
 /// Lines looked at: a prompt or a banner may stand before the output.

@@ -44,7 +44,7 @@ impl<'a> RanCase<'a> {
         self.spec.flows.first()
     }
 
-    /// The path of all its flows, where it is one.
+    /// The path of its flows, if all share one.
     pub(super) fn path(&self) -> Option<Path> {
         common(self.spec, |flow| flow.path)
     }
@@ -58,12 +58,12 @@ impl<'a> RanCase<'a> {
         })
     }
 
-    /// The block size of all its flows, where it is one.
+    /// The block size of its flows, if all share one.
     pub(super) fn block(&self) -> Option<Bytes> {
         common(self.spec, |flow| flow.block)
     }
 
-    /// The queue depth of all its flows, where it is one.
+    /// The queue depth of its flows, if all share one.
     pub(super) fn depth(&self) -> Option<u32> {
         common(self.spec, |flow| flow.depth)
     }
@@ -133,7 +133,7 @@ pub(super) fn path_colour(path: Option<Path>) -> usize {
     }
 }
 
-/// Cases that belong on one line: alike in everything but what lies along it.
+/// Cases that belong on one line: alike in everything except its axis.
 #[derive(Debug)]
 pub(super) struct CaseGroup<'a> {
     pub(super) name: String,
@@ -141,7 +141,7 @@ pub(super) struct CaseGroup<'a> {
     pub(super) cases: Vec<RanCase<'a>>,
 }
 
-/// Key of a line besides the path: ends, memory, queue depth, order.
+/// Key of a line: path, ends, memory, queue depth, order.
 type Key = (Option<Path>, String, String, u32, bool);
 
 fn key(case: &RanCase<'_>) -> Key {
@@ -154,7 +154,7 @@ fn key(case: &RanCase<'_>) -> Key {
 /// Most lines of one chart.
 const GROUPS_MAX: usize = 12;
 
-/// Puts cases into groups, named by what tells them apart; `has_ends` is false where the ends lie along
+/// Puts cases into groups, named by their differences; `has_ends` is false if the ends lie along
 /// the line.
 pub(super) fn groups<'a>(cases: &[RanCase<'a>], has_ends: bool) -> Vec<CaseGroup<'a>> {
     let mut found: Vec<(Key, Vec<RanCase<'a>>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! Two runs beside each other, as `bench compare` judged them.
+//! Two compared runs, as `bench compare` judged them.
 
 use peerlane_results::{
     Basis, CaseComparison, Change, ComparedRun, Comparison, Incomparable, Spread,

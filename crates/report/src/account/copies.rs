@@ -137,7 +137,7 @@ fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Figure of the copy's rate beside its ceilings.
+/// Figure of the copy's rate and its ceilings.
 fn limits(record: &CopyRecord) -> Option<Figure> {
     const MOST: usize = 8;
     let reached = record.rate()?;

@@ -8,7 +8,7 @@ use crate::document::{Block, Cell, Table};
 use crate::donard::{DonardRow, tables};
 use crate::plain::plain;
 
-/// A table for each direction, and what the ratio is not.
+/// A table for each direction, and a note on the meaning of the ratio.
 pub(super) fn blocks(bench: &BenchRecord) -> Vec<Block> {
     let tables = tables(bench);
     let mut blocks: Vec<Block> = tables

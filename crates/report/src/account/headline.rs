@@ -318,7 +318,7 @@ fn is_shown(cases: &[RanCase<'_>]) -> bool {
 }
 
 /// Names of the evidence that showed the route. "DMA of a drive, by the kernel's tracing" is named by its witness
-/// alone, so that several drives are one name.
+/// alone, so several drives share one name.
 fn witnesses(cases: &[&RanCase<'_>]) -> String {
     const MOST: usize = 3;
     let mut names: Vec<String> = Vec::new();

@@ -1,4 +1,4 @@
-//! The machine with what its links carried.
+//! The machine with the loads of its links.
 
 use std::borrow::Cow;
 

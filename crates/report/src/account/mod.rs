@@ -1,6 +1,6 @@
 //! Content of a report: verdicts in words, figures, tables. The same for every form of it.
 //!
-//! Nothing is computed that a record does not support: what is missing is said to be missing.
+//! Nothing is computed that a record does not support: a missing figure is said to be missing.
 
 mod bench;
 mod case;
@@ -33,7 +33,7 @@ use crate::document::{Block, Document, Section};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
-/// A record, and what a person calls it: the name of its file.
+/// A record and its name to a person: that of its file.
 #[derive(Debug, Clone)]
 pub struct Named {
     /// Its name.

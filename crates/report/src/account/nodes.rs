@@ -8,7 +8,7 @@ use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 use crate::record::Record;
 
-/// Nodes of which figures are drawn, and devices of a node that are named.
+/// Most nodes with figures, and most devices of a node that are named.
 const DRAWN_MAX: usize = 16;
 
 /// The verdict on a task on several nodes, and its section.
@@ -185,7 +185,7 @@ fn scan_table(record: &NodesRecord) -> Option<Block> {
     (!rows.is_empty()).then(|| Block::Table(Table::new("Search", columns, rows)))
 }
 
-/// A row for each node with what its examination found.
+/// A row for each node with the findings of its examination.
 fn findings_table(record: &NodesRecord) -> Option<Block> {
     let mut rows = Vec::new();
     for node in &record.nodes {
@@ -219,7 +219,7 @@ fn node_figures(node: &str, record: &BenchRecord, drawn: &[Drawn<'_>]) -> Vec<Bl
     figures.collect()
 }
 
-/// Benchmarks of several machines beside each other; nothing where all are of one.
+/// Benchmarks of several machines in one table; nothing if all are of one.
 pub(super) fn several_machines(records: &[Named]) -> Option<Section> {
     let benches: Vec<(&str, &BenchRecord)> = records
         .iter()

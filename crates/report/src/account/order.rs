@@ -1,4 +1,4 @@
-//! The runs in the order in which they ran: whether the machine changed meanwhile.
+//! The runs in the order of time, to show changes of the machine meanwhile.
 
 use std::collections::HashMap;
 

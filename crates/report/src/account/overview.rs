@@ -13,7 +13,7 @@ use crate::document::{Art, Block, Cell, Figure, RecordVerdict, Section, Table, T
 use crate::plain::plain;
 use crate::record::Record;
 
-/// What the first screen says of one benchmark.
+/// One benchmark on the first screen.
 struct BenchRow<'a> {
     /// Its section.
     index: usize,
@@ -22,7 +22,7 @@ struct BenchRow<'a> {
     bench: &'a BenchRecord,
     /// The case that stands for it.
     case: RanCase<'a>,
-    /// The same case by host memory, where the record has both.
+    /// The same case by host memory, if the record has both.
     host: Option<CasePair<'a>>,
 }
 

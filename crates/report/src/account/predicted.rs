@@ -1,4 +1,4 @@
-//! Predicted rates beside measured ones, for cases of one name.
+//! Predicted rates next to measured ones, for cases of one name.
 
 use std::collections::{HashMap, HashSet};
 

@@ -35,7 +35,7 @@ pub(super) fn headline(records: &[Named], verdicts: &mut [RecordVerdict]) -> Opt
     Some(RecordVerdict { tone, basis, text, more: take_shared(verdicts) })
 }
 
-/// Names the records in which something is wrong.
+/// Names the records with a bad verdict.
 fn wrong(records: &[Named], verdicts: &[RecordVerdict]) -> Option<String> {
     let is_wrong = |pair: &(&Named, &RecordVerdict)| pair.1.tone == Tone::Bad;
     let names: Vec<String> = records

@@ -94,7 +94,7 @@ fn limits(groups: &[CaseGroup<'_>], most: f64) -> (Vec<LimitLine>, Vec<String>) 
     (drawn, beyond)
 }
 
-/// The ceilings of all sizes of a line. What keeps one size down and another is above, such as commands a second, is none.
+/// The ceilings of all sizes of a line. A limit of one size that another exceeds, such as commands a second, is none.
 fn of_all_sizes<'a>(group: &CaseGroup<'a>) -> Vec<&'a Limit> {
     let limits = |case: &RanCase<'a>| -> &'a [Limit] {
         case.runs.first().map(|run| run.limits.as_slice()).unwrap_or_default()

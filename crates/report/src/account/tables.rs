@@ -1,4 +1,4 @@
-//! The figures of every case, and what was looked at to know its route.
+//! The figures of every case, and the evidence of its route.
 
 use peerlane_results::{Basis, CaseRecord, Evidence, RouteEvidence, RouteVerdict};
 use peerlane_units::Nanos;
@@ -8,7 +8,7 @@ use super::{limit_words, rate};
 use crate::document::{Cell, Table};
 use crate::plain::plain;
 
-/// Most rows of a table that is open at once; a longer one would hide what comes after it.
+/// Most rows of a table that is open at once; a longer one would hide the rest of the page.
 const OPEN_MAX: usize = 40;
 /// Limits of a case that are named.
 const LIMITS_MAX: usize = 3;

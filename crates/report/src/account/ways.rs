@@ -1,8 +1,8 @@
 //! Links that the flows of a run crossed, with the payload on each.
 //!
-//! No link counts payload where a run is measured: what is here follows from the bytes of each flow, the
-//! time of the run and the paths between functions. A flow whose ends or memory the machine does not
-//! have by name is left out and counted, never guessed.
+//! No link counts payload where a run is measured: the figures here follow from the bytes of each
+//! flow, the time of the run and the paths between functions. A flow whose ends or memory the
+//! machine does not have by name is left out and counted, never guessed.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ impl FlowLoads {
     }
 }
 
-/// The raw rate of a link; none where the speed is that of an emulator, which carries what it likes.
+/// The raw rate of a link; zero on an emulator, whose links have no speed.
 fn ceiling(fabric: &Fabric, id: FunctionId, basis: Basis) -> ByteRate {
     let trained = || match fabric.function(id).link?.speed() {
         _ if fabric.may_save_power(id) => fabric.trainable(id),
@@ -119,7 +119,7 @@ fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> 
     Some(legs)
 }
 
-/// An end by the name that the record has for it, else by what was typed.
+/// An end by its name in the record, else by the typed one.
 fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> DrawnEnd {
     if typed == "null" || PROVIDERS.split(typed).is_some() {
         return DrawnEnd::Memory;

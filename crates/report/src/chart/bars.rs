@@ -1,4 +1,4 @@
-//! One bar a row, with its spread, its ceiling and what was predicted for it.
+//! One bar a row, with its spread, its ceiling and its prediction.
 
 use super::frame::{ChartArea, names};
 use super::scale::{Scale, ScaleKind, ValueKind};
@@ -131,7 +131,7 @@ impl Bars {
     }
 }
 
-/// Legend of the signs beside bars.
+/// Legend of the signs next to bars.
 fn legend(sheet: &mut ChartSheet, limits: bool, predicted: bool) {
     let mut left = 2.0;
     if limits {

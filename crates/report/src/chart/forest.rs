@@ -13,7 +13,7 @@ pub(crate) struct Forest {
     pub(crate) about: String,
     /// Name of the ratio.
     pub(crate) name: &'static str,
-    /// The ratio from which on something is wrong.
+    /// The ratio below which a case has regressed.
     pub(crate) least: f64,
     /// The rows, from top to bottom.
     pub(crate) rows: Vec<Ratio>,

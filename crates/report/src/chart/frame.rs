@@ -3,7 +3,7 @@
 use super::scale::Scale;
 use super::{Anchor, ChartSheet, wide};
 
-/// Area in which values are drawn.
+/// Area of the values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChartArea {
     pub(super) left: f64,
@@ -38,7 +38,7 @@ pub(super) fn axes(
     names(sheet, area, &with_unit(x_name, x), &with_unit(y_name, y));
 }
 
-/// Writes what the axes are: above the left one, and below the lower one.
+/// Writes the names of the axes: above the left one, and below the lower one.
 pub(super) fn names(sheet: &mut ChartSheet, area: ChartArea, x: &str, y: &str) {
     sheet.words((2.0, area.top - 14.0), Anchor::Start, "t", y);
     sheet.words((f64::midpoint(area.left, area.right), area.bottom + 38.0), Anchor::Middle, "t", x);

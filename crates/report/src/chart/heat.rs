@@ -17,7 +17,7 @@ pub(crate) struct Heat {
     /// Names of rows and columns.
     pub(crate) rows: Vec<String>,
     pub(crate) columns: Vec<String>,
-    /// A value for each row and column, where there is one.
+    /// A value for each row and column, if there is one.
     pub(crate) cells: Vec<Vec<Option<f64>>>,
 }
 
@@ -29,7 +29,7 @@ const LEFT: f64 = 84.0;
 /// Room for the name of the last column.
 const RIGHT: f64 = 34.0;
 const TOP: f64 = 70.0;
-/// The scale spans at least this share of the highest value, so that noise does not look like an effect.
+/// The scale spans at least this share of the highest value: noise must not look like an effect.
 const SPAN: f64 = 0.2;
 
 impl Heat {

@@ -15,7 +15,7 @@ pub(crate) struct LineChart {
     pub x: (&'static str, ScaleKind, ValueKind),
     /// The same from bottom to top.
     pub y: (&'static str, ScaleKind, ValueKind),
-    /// Words in place of values from left to right, where those are 0, 1, 2 and so on.
+    /// Words instead of values from left to right; those are then 0, 1, 2 and so on.
     pub names: Vec<String>,
     /// The lines.
     pub series: Vec<Series>,

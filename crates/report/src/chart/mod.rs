@@ -1,7 +1,7 @@
 //! Charts as SVG: lines, bars, heat matrices. Values in, one picture out; nothing here knows of records.
 //!
 //! Sized to be read on a phone and to stand two abreast on a wide page. Directly labelled: a line has
-//! its name at its end, so that no legend has to be matched by colour.
+//! its name at its end, so no legend has to be matched by colour.
 
 mod bars;
 mod forest;

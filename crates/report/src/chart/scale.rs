@@ -45,11 +45,11 @@ pub(super) struct Scale {
     to: f64,
 }
 
-/// Values beyond this are no measurement of anything.
+/// Values beyond this do not measure anything.
 const LARGEST: f64 = 1e19;
 
 impl Scale {
-    /// A scale that shows all values; what is not finite is not shown.
+    /// A scale that shows all finite values.
     pub(super) fn new(
         kind: ScaleKind,
         values: ValueKind,
@@ -155,7 +155,7 @@ impl Scale {
         values
     }
 
-    /// The unit of the axis, where it is one for all values.
+    /// The unit of the axis, if all values share one.
     pub(super) fn unit(&self) -> &'static str {
         match self.values {
             ValueKind::Rate => rate_unit(self.high).1,

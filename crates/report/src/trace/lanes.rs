@@ -1,9 +1,9 @@
-//! Slices that overlap, put into lanes in which they do not.
+//! Slices that overlap, put into lanes without overlaps.
 
 use peerlane_results::Span;
 use peerlane_units::Nanos;
 
-/// The lane of each span: the first that is free, so that there are never more lanes than spans at a
+/// The lane of each span: the first that is free. So there are never more lanes than spans at a
 /// time. Spans come in the order of their begin.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {

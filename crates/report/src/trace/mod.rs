@@ -1,12 +1,13 @@
 //! Traces as one file of [Perfetto](https://perfetto.dev): a track for each drive, memory and engine.
 //!
-//! The format is Perfetto's own, protocol buffers with track events, and not the JSON of Chrome: it has
-//! tracks below tracks in an order that the writer says, counters with a unit and times in nanoseconds,
-//! where JSON has processes, threads and microseconds; and it is a third of the size. Of it so little is
-//! needed that it is encoded here (`wire`), by the field numbers of `protos/perfetto/trace`.
+//! The format is Perfetto's own, protocol buffers with track events, and not the JSON of Chrome: it
+//! has tracks below tracks in an order that the writer says, counters with a unit and times in
+//! nanoseconds, while JSON has processes, threads and microseconds; and it is a third of the size.
+//! So little of it is needed that it is encoded here (`wire`), by the field numbers of
+//! `protos/perfetto/trace`.
 //!
-//! What a reader must know: host memory has a track even where nothing used it, so that one sees that it
-//! was not involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
+//! The one thing to know: host memory has a track even if nothing used it, to show that it was not
+//! involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
 //! draws together. Tracks of predictions say in their names that they are predicted.
 
 mod lanes;

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use peerlane_results::{Span, Trace, TraceAction};
 
-/// A slot with a block in it, or memory under a request that is no payload's.
+/// A slot with a block in it, or memory under a request that does not carry payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occupied {
     /// Index into [`Trace::memories`].
     pub memory: usize,
     /// The slot; `None` for a proof, a check, a tail or zeroes.
     pub slot: Option<u64>,
-    /// Offset in the source of what came into it first, in bytes.
+    /// Offset in the source of its first content, in bytes.
     pub offset: u64,
     /// From the submission of the read to the end of the last write out of it.
     pub span: Span,

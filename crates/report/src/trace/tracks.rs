@@ -98,8 +98,8 @@ impl<'a> Tracks<'a> {
         }
     }
 
-    /// A track for each memory with how much of it is in use and what is in which slot; host memory last
-    /// and always.
+    /// A track for each memory with the amount in use and the content of each slot; host memory
+    /// last and always.
     fn memories(&mut self, traces: &'a [Trace]) {
         let of_devices = traces
             .iter()
@@ -246,7 +246,7 @@ fn description(memory: &str, traces: &[Trace]) -> &'static str {
     }
 }
 
-/// Names, each once, in the order in which they come first.
+/// Names, each once, in the order of first occurrence.
 fn names<'a>(all: impl Iterator<Item = &'a String>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for name in all {

@@ -1,4 +1,4 @@
-//! The direct route, asked for before a search that allows no other.
+//! Checks for the direct route before a search that allows no other.
 
 use std::fs::File;
 use std::sync::Arc;

@@ -42,7 +42,7 @@ impl GpuScanError {
     /// Host memory that a copy should have let go of.
     pub(super) const IN_USE: Self = Self::Answer { what: "host memory is still in use" };
 
-    /// Returns whether the machine lacks something, so that trying again makes no sense.
+    /// Returns whether the machine lacks something; a second try makes no sense then.
     pub fn is_missing(&self) -> bool {
         match self {
             Self::Cuda(error) => error.is_missing(),

@@ -20,7 +20,7 @@ use crate::pipeline::{ImageAnswer, ScanError, timed};
 
 /// Images of a batch at most: their files are open until they are loaded.
 const MOST_IMAGES: usize = 128;
-/// Time for which a batch waits for more images.
+/// Time that a batch waits for more images.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// An image on the GPU.
@@ -122,8 +122,8 @@ impl<'a> BatchFiller<'a> {
         Ok(batch)
     }
 
-    /// Adds an image to a batch; returns it if the batch is full. Decoded pixels are copied up at once, so that the
-    /// host keeps few of them.
+    /// Adds an image to a batch; returns the batch if it is full. Copies decoded pixels up at once
+    /// to keep few of them in host memory.
     fn add(
         &mut self,
         image: ReadyImage,
@@ -221,7 +221,7 @@ struct PlainImage {
 }
 
 impl PlainImage {
-    /// The image as it is to be, and what is to be loaded of it.
+    /// Splits into the image as it will be and the part of its file to load.
     fn split(self, frames: &FrameMemory) -> (LoadedImage, FramePart) {
         let Self { file, pixels, offset, image } = self;
         let (range, memory) = (pixels.range(), Arc::clone(frames.memory()));

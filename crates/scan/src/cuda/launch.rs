@@ -16,7 +16,7 @@ use crate::search::MOST_CANDIDATES;
 /// Peaks that come with their number.
 const FIRST_PEAKS: u64 = 8192;
 
-/// TaskPlaces of a task, best first.
+/// Places of a task, best first.
 pub(super) type TaskPlaces = Vec<(usize, usize)>;
 
 /// Arena and queue of the thread that searches.

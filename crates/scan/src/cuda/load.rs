@@ -1,4 +1,4 @@
-//! Ranges of files to their places in the memory of a batch.
+//! Loads ranges of files into the memory of a batch.
 
 use std::fs::File;
 use std::ops::Range;

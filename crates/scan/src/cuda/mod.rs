@@ -2,19 +2,20 @@
 //!
 //! Images whose pixels lie in the file as they are go from storage into memory of the GPU, without host memory where
 //! the route allows it; others are decoded by the CPU and copied up. The GPU computes means, scores and peaks
-//! (`kernels.cu`); which areas it is asked for is decided by the code that decides it for a CPU (`follow`), so
-//! that few numbers come back: the places of the coarse level that are worth a look, and the scores around those.
+//! (`kernels.cu`). The code that chooses the areas for a CPU (`follow`) chooses them for the GPU
+//! too, so few numbers come back: the places of the coarse level worth a look, and the scores
+//! around those.
 //!
 //! Images are searched in batches. The pixels of a batch lie in one memory of the GPU (`frames`), and each kernel runs
-//! once for all of them (`round`, `launch`), so that a batch costs as many waits as its longest trail has steps
+//! once for all of them (`round`, `launch`), so a batch costs as many waits as its longest trail has steps
 //! (`batch`). Threads find or decode the next images (`prepare`) and fill the next batch with them (`fill`) while the
 //! GPU searches the last (`pipeline`).
 //!
 //! The interface: [`GpuSearch::open`] compiles the kernels for the GPU and puts the picture there; [`scan_on_gpu`]
 //! searches many images.
 //!
-//! The one thing to know: sums are made in the same order as on a CPU, without fused operations, so that scores are
-//! the same bit for bit.
+//! The one thing to know: sums are made in the same order as on a CPU, without fused operations, so
+//! scores are the same bit for bit.
 
 mod answers;
 mod batch;
@@ -86,7 +87,7 @@ pub struct GpuSearch<'a> {
 struct Rooms {
     /// Areas of a round.
     round: u64,
-    /// Pixels of a batch, of which there are two.
+    /// Pixels of each of the two batches.
     batch: u64,
 }
 
@@ -98,7 +99,7 @@ impl Rooms {
     }
 }
 
-/// The kernels by what they do.
+/// The kernels by their task.
 #[derive(Debug)]
 struct Kernels {
     means: CudaKernel,
@@ -132,7 +133,7 @@ impl<'a> GpuSearch<'a> {
     /// Takes a GPU into use, compiles the kernels for it and copies the picture up.
     ///
     /// # Errors
-    /// [`GpuScanError`] by what is missing.
+    /// [`GpuScanError`] names the missing part.
     pub fn open(searcher: &'a Searcher, options: GpuOptions) -> Result<Self, GpuScanError> {
         has_kernels(searcher)?;
         let (cuda, facts) = find_gpu(options.gpu)?;
@@ -143,7 +144,7 @@ impl<'a> GpuSearch<'a> {
     /// The same with a GPU and a compiler that are open.
     ///
     /// # Errors
-    /// [`GpuScanError`] by what is missing.
+    /// [`GpuScanError`] names the missing part.
     pub fn on(
         searcher: &'a Searcher,
         options: GpuOptions,

@@ -95,7 +95,7 @@ pub fn scan_on_gpu(
             shared.run(|| work.run(&batches));
         });
         drop(ready);
-        // Memory of the GPU is cleared before the end: all threads are waited for.
+        // Threads clear their memory of the GPU as they end: wait for all of them.
         hear(&answers, &efforts, &shared.enough, &shared.clocks, Duration::MAX, tell);
     });
     finish(shared)

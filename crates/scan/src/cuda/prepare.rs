@@ -53,7 +53,7 @@ pub(super) struct Preparer<'a> {
 }
 
 impl Preparer<'_> {
-    /// Prepares one file after the other. A stopped scan throws the rest away, so that no thread waits for room.
+    /// Prepares one file after the other. A stopped scan throws the rest away, so no thread waits for room.
     pub(super) fn run(mut self, waiting: &WaitingImages) {
         while let Some(next) = waiting.next() {
             if self.shared.is_enough() {

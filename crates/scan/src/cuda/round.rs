@@ -1,6 +1,6 @@
 //! One request to the GPU: areas of images as planes, and layers against them.
 //!
-//! Leaves out the images and what becomes of the scores. The one thing to know: descriptors, planes, sums, scores and
+//! Leaves out the images and the use of the scores. The one thing to know: descriptors, planes, sums, scores and
 //! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here; `kernels.cu` has the same
 //! structures.
 
@@ -27,7 +27,7 @@ const SUMS: u64 = 16;
 /// Bytes of a `Peak`, and of the header before the first one: `LIST_HEADER` of the kernels.
 pub(super) const PEAK: u64 = 12;
 pub(super) const LIST_HEADER: u64 = 16;
-/// Peaks of a task for which the list has room, on average of all tasks.
+/// Room of the list in peaks a task, on average over all tasks.
 const USUAL_PEAKS: u64 = 1024;
 
 /// Results wanted of the tasks of a round.
@@ -117,7 +117,7 @@ pub(super) struct RoundLayout {
     pub(super) tasks_at: u64,
     /// Peaks of all tasks, behind their number.
     pub(super) list_at: u64,
-    /// Peaks for which the list has room.
+    /// Room of the list, in peaks.
     pub(super) capacity: u64,
     /// Scores of all tasks, one after the other without a gap.
     pub(super) scores_at: u64,
@@ -146,7 +146,7 @@ impl<'a> Round<'a> {
         self.planes.len()
     }
 
-    /// Adds an area of an image, where it is not the last one already.
+    /// Adds an area of an image unless it is the last one already.
     pub(super) fn area(&mut self, frame: Frame, area: PixelArea, level: u32) {
         let is_last =
             |last: &LevelArea| (last.frame, last.area, last.level) == (frame, area, level);
@@ -182,8 +182,8 @@ impl<'a> Round<'a> {
         if self.wanted == RoundGoal::Peaks { USUAL_PEAKS * PEAK } else { 0 }
     }
 
-    /// Peaks for which the list has room: the most of the largest task, or the usual number of all tasks, so that a
-    /// round of one task always has room.
+    /// Room of the list, in peaks: the most of the largest task, or the usual number of all tasks.
+    /// A round of one task always has room.
     fn capacity(&self) -> u64 {
         let largest = self.tasks.iter().map(LayerTask::most_peaks).max().unwrap_or(0);
         match self.wanted {

@@ -81,7 +81,7 @@ impl Staging {
         pinned.and_then(|all| all.get(..to_usize(length))).ok_or(GpuScanError::IN_USE)
     }
 
-    /// Host memory for as many bytes; what it held is gone.
+    /// Makes room for this many bytes of host memory; its old content is lost.
     fn make_room(&mut self, bytes: u64) -> Result<(), GpuScanError> {
         if self.pinned.length().0 < bytes {
             self.pinned = self.gpu.pin(Bytes(bytes.next_power_of_two()))?;

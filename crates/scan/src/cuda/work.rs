@@ -6,8 +6,8 @@ use std::sync::Arc;
 use peerlane_memory::cufile::{Counted, Mode};
 use peerlane_units::{Bytes, Nanos};
 
-/// A part of the work of the GPU. Kernels of several images run side by side, so that their times may come to more
-/// than has passed.
+/// A part of the work of the GPU. Kernels of several images run side by side; their times may add
+/// up to more than the time that passed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WorkPart {
     /// Time of its kernels, by events of the GPU.
@@ -47,18 +47,18 @@ pub struct GpuWork {
     pub page_cache: u64,
     /// Images that the CPU decoded and copied up, and bytes of their pixels.
     pub decoded: (u64, Bytes),
-    /// JPEG images to which the means of their blocks were enough to say no, on the CPU.
+    /// JPEG images that the CPU ruled out by the means of their blocks.
     pub by_means: u64,
-    /// Images that the route which was asked for does not take.
+    /// Images that the requested route does not take.
     pub refused: u64,
-    /// Reason why the first image through host memory did not go directly, where that was not ruled
-    /// out.
+    /// Reason why the first image through host memory did not go directly, unless direct reads were
+    /// ruled out.
     pub reason: Option<Arc<str>>,
-    /// The mode of cuFile, where it served.
+    /// The mode of cuFile, if it served.
     pub mode: Option<Mode>,
-    /// Direct ways that cuFile has switched on, where it served and tells.
+    /// Direct paths that cuFile has enabled, if it served and tells.
     pub flags: Option<String>,
-    /// Requests as cuFile counted them, or why the route is unknown; `None` where it did not serve.
+    /// Requests as cuFile counted them, or why the route is unknown; `None` if it did not serve.
     pub counts: Option<Counted>,
 }
 

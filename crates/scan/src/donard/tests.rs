@@ -90,7 +90,7 @@ fn transform_sizes_waste_at_most_third() {
     assert!((256..=4096).all(|side| padded(side) >= side && padded(side) * 3 < side * 4 + 3));
 }
 
-/// Far from the edges, so that nothing but the picture counts.
+/// Far from the edges: nothing but the picture counts.
 fn planted(change: impl Fn(u8) -> u8) -> (Gray, Gray) {
     let picture = Recipe { seed: 5, ..Recipe::default() }.picture();
     let mut image = Gray::filled(900, 800, 0);

@@ -1,4 +1,4 @@
-//! Grey images into the bytes of a file.
+//! Encodes grey images as files.
 
 use std::io::Cursor;
 

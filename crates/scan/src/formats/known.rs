@@ -2,7 +2,7 @@
 
 use super::FormatError;
 
-/// First bytes, where they begin, and whose they are.
+/// First bytes, their offset, and the format.
 const UNREAD: &[(&[u8], usize, &str)] = &[
     (b"GIF8", 0, "GIF"),
     (b"8BPS", 0, "Photoshop"),
@@ -47,7 +47,7 @@ const UNREAD: &[(&[u8], usize, &str)] = &[
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "FlashPix or an office document"),
 ];
 
-/// The error of a file that is not read: its kind, where it is an image.
+/// The error of a file that is not read; names the format of a known image.
 pub(super) fn error(bytes: &[u8]) -> FormatError {
     let has = |(mark, at, _): &&(&[u8], usize, &str)| {
         bytes.get(*at..).is_some_and(|from| from.starts_with(mark))

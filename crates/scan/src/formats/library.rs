@@ -124,7 +124,7 @@ fn read(bytes: &[u8]) -> Result<(DynamicImage, u64), FormatError> {
     Ok((DynamicImage::from_decoder(decoder)?, orientation))
 }
 
-/// Brightness as JPEG has it (ITU-R BT.601), so that a picture looks the same out of every format.
+/// Brightness as JPEG has it (ITU-R BT.601), which makes a picture look the same in every format.
 pub(super) fn bright(rgb: [u8; 3]) -> u8 {
     let [red, green, blue] = rgb.map(u32::from);
     ((19_595 * red + 38_470 * green + 7_471 * blue + (1 << 15)) >> 16).to_be_bytes()[3]

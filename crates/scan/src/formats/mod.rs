@@ -1,7 +1,7 @@
-//! Images out of the bytes of a file: grey, in full or at a coarse level.
+//! Decodes the bytes of a file into grey images, in full or at a coarse level.
 //!
-//! Leaves out where the bytes come from. The one thing to know: a file is taken for what its first
-//! bytes say, whatever its name is, and what is too large or broken is an error of that image alone.
+//! Leaves out the source of the bytes. The one thing to know: the first bytes of a file decide its
+//! format, not its name, and an image that is too large or broken is an error of that image alone.
 
 mod encode;
 mod jpeg;
@@ -92,7 +92,7 @@ pub(crate) struct FilePage<'a> {
 /// Hands on every image of a file, in order.
 ///
 /// # Errors
-/// [`FormatError`] for what is not an image, or does not say how many it has.
+/// [`FormatError`] if the file is not an image, or does not say how many it has.
 pub(crate) fn each_page(
     bytes: Vec<u8>,
     take: &mut dyn FnMut(FilePage<'_>),
@@ -148,7 +148,7 @@ pub(crate) fn each_page(
 /// Tests whether a file is of a kind that is read.
 ///
 /// # Errors
-/// [`FormatError::Unread`] for other kinds of images, [`FormatError::Unknown`] for what is none.
+/// [`FormatError::Unread`] for other kinds of images, [`FormatError::Unknown`] for all else.
 pub(crate) fn check_known(bytes: &[u8]) -> Result<(), FormatError> {
     if tiff::is_tiff(bytes) || library::is_read(bytes) { Ok(()) } else { Err(known::error(bytes)) }
 }
@@ -170,7 +170,7 @@ fn gray_turned(gray: Gray, orientation: u64) -> Result<Gray, FormatError> {
 /// The image in a file's bytes, the first one of several.
 ///
 /// # Errors
-/// [`FormatError`] for what is not an image, or is broken, or too large.
+/// [`FormatError`] if the file is not an image, is broken or is too large.
 pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
     let mut first = None;
     each_page(bytes, &mut |page| {
@@ -181,7 +181,7 @@ pub fn decode(bytes: Vec<u8>) -> Result<Gray, FormatError> {
     first.unwrap_or(Err(FormatError::Unknown))
 }
 
-/// The image and its opacity, where it has one.
+/// The image, and its opacity if it has one.
 ///
 /// # Errors
 /// As [`decode`].
@@ -239,7 +239,7 @@ impl PlainPixels {
     }
 }
 
-/// The size, where it is one that is taken.
+/// The size, if it is accepted.
 fn checked_size(width: u64, height: u64) -> Result<(usize, usize), FormatError> {
     let large = FormatError::Large { width, height, most: MOST_PIXELS };
     match (usize::try_from(width), usize::try_from(height)) {

@@ -15,10 +15,10 @@ const WINDOW: usize = 16 << 10;
 
 /// A file that is looked at here and there.
 pub(crate) trait Excerpts {
-    /// Bytes that there are.
+    /// Bytes of the file.
     fn length(&self) -> usize;
 
-    /// Fills `into` with what lies at an offset; false where there is less.
+    /// Fills `into` with the bytes at an offset; false if there are fewer.
     fn read(&self, at: usize, into: &mut [u8]) -> bool;
 }
 

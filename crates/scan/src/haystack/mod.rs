@@ -1,7 +1,7 @@
 //! Makes a haystack: images of many kinds by seed, a picture hidden in some, and the answers.
 //!
-//! The one thing to know: every image depends on the seed and its number
-//! alone, so that any of them can be made again without the others.
+//! The one thing to know: every image depends on the seed and its number alone, so any of them can
+//! be made again without the others.
 
 mod chance;
 mod paste;
@@ -75,7 +75,7 @@ impl Recipe {
         texture::mark(&mut Chance::new(self.seed, u64::MAX))
     }
 
-    /// Image number `index` and what is true of it; `name` is what the answer calls it.
+    /// Image number `index` and its answer, which calls it `name`.
     pub fn image(&self, picture: &Gray, index: u32, name: String) -> (Gray, HaystackAnswer) {
         let mut chance = Chance::new(self.seed, u64::from(index));
         let side = |chance: &mut Chance| self.side * 3 / 4 + chance.below(self.side / 2 + 1);

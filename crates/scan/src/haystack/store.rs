@@ -29,11 +29,11 @@ pub enum HaystackError {
     },
 }
 
-/// Makes a haystack in a folder that is not there or empty, with files whose names end in `extension`;
-/// returns how many images have the picture, or `None` where it was asked to stop.
+/// Makes a haystack in a folder that is missing or empty, with files whose names end in
+/// `extension`; returns how many images have the picture, or `None` if it was asked to stop.
 ///
 /// # Errors
-/// [`HaystackError`], with what was written so far left there.
+/// [`HaystackError`], with the finished files left there.
 pub fn store(
     recipe: &Recipe,
     folder: &Path,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the images beside it: `right-*` hold the mark of `mark.png` at 40, 24, `wrong-*` are no images. Needs Pillow."""
+"""Writes the images next to it: `right-*` hold the mark of `mark.png` at 40, 24, `wrong-*` are no images. Needs Pillow."""
 import io, random, struct, zlib
 from pathlib import Path
 from PIL import Image, ImageDraw

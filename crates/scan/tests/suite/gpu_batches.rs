@@ -1,4 +1,4 @@
-//! Batches of images on a GPU, by the mock: what they hold, what they cost, and what one image cannot do to the others.
+//! Batches of images on a GPU, by the mock: content, cost, and isolation of one image from the others.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
@@ -17,8 +17,8 @@ const FORMS: [(Encoding, &str); 4] = [
     (Encoding::Png, "png"),
 ];
 
-/// Small images of all forms and many sizes, cut out of the images of a haystack, in a folder; and a picture of which
-/// some of them have all.
+/// Small images of all forms and many sizes, cut out of the images of a haystack, in a folder; and
+/// a picture that some of them hold in full.
 fn small_images(count: usize) -> (tempfile::TempDir, Gray) {
     let recipe = Recipe { planted_per_mille: 1000, ..recipe(81, 3, 640) };
     let mark = recipe.picture();
@@ -106,7 +106,7 @@ fn images_after_oversized_one_are_searched() {
     assert_eq!(found, expected);
 }
 
-/// An image in which nearly each pixel differs from its neighbours.
+/// An image with nearly each pixel different from its neighbours.
 fn noise(state: &mut u64, side: usize) -> Gray {
     let pixels = (0..side * side).map(|_| {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

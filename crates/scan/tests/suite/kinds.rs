@@ -326,7 +326,7 @@ fn truncated_jpeg_is_searched_and_named() {
 /// Page, x and y of a hit.
 type Place = (Option<u32>, usize, usize);
 
-/// Returns the hits of an image and the reasons for which pages of it were left out.
+/// Returns the hits of an image and the reasons for leaving out pages.
 fn answers(bytes: &[u8], mark: &Gray) -> (Vec<Place>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");

@@ -6,7 +6,7 @@ use peerlane_fabric::{Fabric, Function, FunctionId, NvidiaDriver, Snapshot, Tree
 
 use super::{TreeWriter, Written};
 
-/// Name of a hypervisor of which only the processor's flag is known.
+/// Name of a hypervisor that only the processor's flag shows.
 const UNNAMED: &str = "unknown";
 /// Files and folders that show a container or a guest whose memory is encrypted.
 const SIGNS: [(&str, &str); 6] = [
@@ -32,7 +32,7 @@ fn named(fabric: &Fabric) -> Option<String> {
     Fabric::discover_snapshot(Path::new("product"), tree).ok()?.environment.hypervisor
 }
 
-/// The line of flags in `/proc/cpuinfo`, where names alone would say something else.
+/// The line of flags in `/proc/cpuinfo`, if names alone would say something else.
 pub(super) fn flags(fabric: &Fabric) -> &'static str {
     match (named(fabric), fabric.environment.hypervisor.as_deref()) {
         (Some(_), None) => "flags\t\t:\n",

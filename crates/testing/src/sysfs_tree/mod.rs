@@ -1,7 +1,7 @@
 //! Writes a fabric as a tree of sysfs that discovery reads: for fixtures and for tests of discovery.
 //!
-//! It writes what discovery reads and nothing more; numbers that no fabric has, such as those of block
-//! devices, are made up. A function without an address gets one, as firmware numbers buses.
+//! It writes the files that discovery reads and nothing more; numbers that no fabric has, such as
+//! those of block devices, are made up. A function without an address gets one, as firmware numbers buses.
 
 mod environment;
 
@@ -26,7 +26,7 @@ const MAJOR_EXTENDED: u32 = 259;
 /// The major number that device mapper usually gets.
 const MAJOR_MAPPER: u32 = 253;
 
-/// The tree in which [`Fabric::discover_snapshot`] finds a machine.
+/// The tree that [`Fabric::discover_snapshot`] reads back as the machine.
 ///
 /// # Errors
 /// When a name cannot be that of a file, two are the same, or there are too many.

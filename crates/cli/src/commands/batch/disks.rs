@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use peerlane_results::{EndpointFacts, EndpointKind, FanOutPlan};
 
-/// The disks that a batch writes to, and which of its copies writes to which.
+/// The disks that a batch writes to, and the disks of each copy.
 pub(super) struct Disks {
     turns: BTreeMap<String, Mutex<()>>,
     of_jobs: Vec<BTreeSet<String>>,
@@ -31,8 +31,8 @@ impl Disks {
         Self { turns: turns.collect(), of_jobs }
     }
 
-    /// Waits until no other copy writes to the disks of this one; they are its own as long as what is
-    /// returned lives.
+    /// Waits until no other copy writes to the disks of this one; they are its own for the life of
+    /// the result.
     pub(super) fn wait_for(&self, number: usize) -> Vec<MutexGuard<'_, ()>> {
         // Everybody takes them in the order of their names, so that no two wait for each other.
         let names = self.of_jobs.get(number).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! The list of copies of a batch: what a line of it means, given what the command line says.
+//! The list of copies of a batch: its lines, combined with the options of the command line.
 
 use std::path::Path;
 

@@ -135,7 +135,7 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Carries all of them out; what became of each target of each, in their order.
+    /// Carries all of them out; returns the ends of each one's targets, in their order.
     fn carry_out(&self) -> Vec<Vec<EndedTarget>> {
         let ended: Mutex<Vec<Option<Vec<EndedTarget>>>> =
             Mutex::new(self.jobs.iter().map(|_| None).collect());
@@ -209,7 +209,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Prints what became of them.
+    /// Prints the outcome of all copies.
     fn finish(&self, ended: Vec<Vec<EndedTarget>>) -> Result<Exit, Failure> {
         let jobs = self.jobs.iter().zip(&ended).map(|(job, ended)| JobOutcome {
             source: job.asked.first().map(|asked| asked.source.clone()).unwrap_or_default(),
@@ -290,7 +290,7 @@ fn resume_command(
     Some(format!("`{}`", resume::command(&words)))
 }
 
-/// Hears what one copy of several tells.
+/// Watch of one copy of several.
 struct JobWatch<'a> {
     number: usize,
     printer: Printer,

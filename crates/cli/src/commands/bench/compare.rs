@@ -1,4 +1,4 @@
-//! Two records of benchmarks beside each other.
+//! Two records of benchmarks, compared.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -58,7 +58,7 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     Ok(if is_negative { Exit::Negative } else { Exit::Done })
 }
 
-/// Refuses files after the first two that are no turns.
+/// Refuses files after the first two that do not come in turns.
 fn check(more: &[PathBuf]) -> Result<(), Failure> {
     let turns = more.chunks_exact(2);
     if let [alone] = turns.remainder() {

@@ -1,4 +1,4 @@
-//! Two records of several nodes beside each other, node by node.
+//! Two records of several nodes, compared node by node.
 
 use std::path::Path;
 

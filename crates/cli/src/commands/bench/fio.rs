@@ -1,4 +1,4 @@
-//! The same stream as a job file of fio, and fio's figure beside ours.
+//! The same stream as a job file of fio, and fio's figure next to ours.
 
 use std::fmt::Write as _;
 use std::io::ErrorKind;
@@ -25,11 +25,12 @@ const FLOW: &str = include_str!("fio_flow.job");
 /// One transfer with memory of a GPU, by fio's engine for cuFile (engines/libcufile.c of fio 3.42).
 const GPU_FLOW: &str = include_str!("fio_gpu.job");
 
-/// Characters of names that mean nothing to fio beside letters and digits; a colon between names can be escaped.
+/// Characters of names, apart from letters and digits, that mean nothing to fio; a colon between
+/// names can be escaped.
 const PLAIN: &str = "/._-+=@%,~^:";
 
-/// Refuses what fio cannot do as we do it, and drives whose names it would read as something else: several files,
-/// a comment, a variable.
+/// Refuses workloads that fio cannot run as we do, and drives whose names it would read as
+/// something else: several files, a comment, a variable.
 ///
 /// # Errors
 /// When a name has such a character, or fio has no such way to a GPU; nothing ran yet.
@@ -115,7 +116,7 @@ pub(super) fn beside(
     Ok(())
 }
 
-/// A job of fio that moves what the case moves.
+/// A job of fio that moves the same payload as the case.
 fn job(fabric: &Fabric, case: &CaseSpec) -> String {
     let mut text = GLOBAL.to_owned();
     if let Some(time) = case.time_ns {

@@ -28,10 +28,11 @@ pub(in crate::commands) fn output(file: &Path) -> Result<OutputFile, Failure> {
     OutputFile::at(file, RECORD)
 }
 
-/// Writes a record in place of an earlier one.
+/// Replaces an earlier record.
 ///
 /// # Errors
-/// When the file system is full, or something else has come there; what was there is there then.
+/// When the file system is full, or something else has come there; the earlier file is unchanged
+/// then.
 pub(in crate::commands) fn write(
     output: &mut OutputFile,
     record: &BenchRecord,

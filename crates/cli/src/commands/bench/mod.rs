@@ -1,4 +1,4 @@
-//! `peerlane bench`: a workload out of words, carried out, its record kept and shown.
+//! `peerlane bench`: builds a workload from arguments, runs it, keeps and shows its record.
 
 pub(super) mod attach;
 mod calibrate;

@@ -1,4 +1,4 @@
-//! Files that a benchmark is asked to write, looked at before anything runs.
+//! Output files of a benchmark, checked before anything runs.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -11,9 +11,9 @@ use crate::args::HowArgs;
 use crate::error::{Failure, Tried};
 use crate::output_file::{OutputFile, OutputKind, folder};
 
-/// The file that keeps the record, if one was named, after a look at all that are to be written.
+/// The file that keeps the record, if one was named, checked together with all other outputs.
 ///
-/// `beside` are files that come beside the record and replace nothing, as does a trace.
+/// `beside` are files that come with the record and replace nothing, as does a trace.
 ///
 /// # Errors
 /// When a file is an end of a transfer, is another one of these files, or cannot be written; nothing was changed.

@@ -1,4 +1,4 @@
-//! `peerlane bench roundtrip`: what is read, and what may be written.
+//! `peerlane bench roundtrip`: its source, and the drives that it may write.
 
 use peerlane_bench::workload::Brief;
 use peerlane_results::{FlowStage, WorkloadKind};
@@ -26,7 +26,7 @@ pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
     Brief { source: vec![source.clone()], target, drives, ..brief }
 }
 
-/// Says what is not measured.
+/// Notes that the way out of memory is not measured.
 pub(super) fn tell(brief: &Brief, printer: Printer) {
     if let ([_], [memory], []) = (&*brief.source, &*brief.target, &*brief.drives) {
         printer.note(&format!(

@@ -48,7 +48,8 @@ impl Watcher {
         self.overwritten
     }
 
-    /// Says what a workload that came to no end has left, also with `-q`: nothing is put back.
+    /// Tells of content overwritten and files removed by an unfinished workload, also with `-q`:
+    /// nothing is put back.
     pub(super) fn tell_what_is_left(&self) {
         for line in self.overwritten.lines() {
             self.printer.warning(&line);

@@ -17,7 +17,7 @@ use crate::printer::Printer;
 /// Bytes of a reason in the line.
 const MAX_REASON: usize = 160;
 
-/// Exit status of what is unknown, failures among it.
+/// Exit status of an unknown answer, failures included.
 pub(crate) const UNKNOWN: u8 = 3;
 
 /// Status of a monitoring plugin.
@@ -83,7 +83,8 @@ fn judged(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     if expected.is_empty() { by_findings(record) } else { by_uses(record, expected) }
 }
 
-/// The worst of what costs pairs and of the states of uses; only where neither is bad, unknown facts count.
+/// The worst of findings that cost pairs and of the states of uses; only if neither is bad, unknown
+/// facts count.
 fn by_findings(record: &DoctorRecord) -> (Status, String) {
     let has = |states: &[RouteState]| record.uses.iter().any(|row| states.contains(&row.state));
     let costs = record.findings.iter().any(|finding| finding.pairs > 0);

@@ -22,7 +22,7 @@ const PROBE_DEADLINE: Nanos = Nanos::seconds(10);
 /// The longest wait for two GPUs.
 const PROOF_DEADLINE: Nanos = Nanos::seconds(60);
 
-/// Examines the machine and prints what was found.
+/// Examines the machine and prints the findings.
 ///
 /// # Errors
 /// When the machine or a boot configuration cannot be read, or the drop-ins cannot be written.
@@ -96,7 +96,7 @@ fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> 
     Ok(examine_copy(fabric, &plan, &probes))
 }
 
-/// The examination of two GPUs, with the proof of what arrives.
+/// The examination of two GPUs, with the proof of stores between them.
 fn with_proof(record: DoctorRecord, words: (&str, &str), proof: PairProof) -> DoctorRecord {
     let state = record.state.unwrap_or(RouteState::Unknown);
     let verdict = EndsVerdict { state, sentence: record.verdict.clone() };
@@ -111,7 +111,7 @@ fn examine_one(fabric: &Fabric, device: &str) -> Result<DoctorRecord, Failure> {
     Ok(examine_device(fabric, id))
 }
 
-/// A copy as `peerlane copy` would make it; that the target holds something is no fault of the machine.
+/// A copy as `peerlane copy` would make it; content of the target is not a fault of the machine.
 fn asked(source: &str, target: &str) -> Asked {
     Asked { force: true, ..Asked::between(source, target) }
 }

@@ -11,7 +11,7 @@ use peerlane_results::{ExportMemory, MapType, MemoryKind};
 use crate::args::AskedMemory;
 use crate::error::Failure;
 
-/// The memory of an export, with what it was chosen from.
+/// The memory of an export, and the candidates.
 #[derive(Debug)]
 pub(super) struct MemoryPlan {
     pub(super) memory: PayloadMemory,

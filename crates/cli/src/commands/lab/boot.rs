@@ -47,7 +47,7 @@ pub(super) fn options(
     })
 }
 
-/// Boots, and passes on what the command writes.
+/// Boots, and passes on the output of the command.
 ///
 /// # Errors
 /// When the machine does not boot, or its command does not run to its end.

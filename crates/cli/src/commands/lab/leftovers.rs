@@ -1,7 +1,7 @@
-//! `peerlane lab leftovers`: what the users before left in the memory that a drive lends.
+//! `peerlane lab leftovers`: content that earlier users left in the memory that a drive lends.
 //!
 //! A hidden command for tests: it takes all of that memory as its next user would, says where in the BAR
-//! that lies, and has a drive write it out. What lies there is not read on the path.
+//! that lies, and has a drive write it out. Nothing reads that content on the way.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Bytes of one write: below what any drive takes in one request.
+/// Bytes of one write: below the largest request of any drive.
 const WRITE: u64 = 64 << 10;
 
 /// Writes all that is free of the memory to the start of a drive.

@@ -4,7 +4,7 @@ use crate::args::MomentArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
 
-/// Announces the moment and waits until what belongs to it has happened.
+/// Announces the moment and waits until its event has happened.
 ///
 /// # Errors
 /// Outside a machine of the lab, and when nothing was to happen or it could not be done.

@@ -40,7 +40,7 @@ fn pages() -> Vec<(String, String)> {
     pages
 }
 
-/// Writes the pages, or compares them with what is there.
+/// Writes the pages, or compares them with the existing ones.
 ///
 /// # Errors
 /// When a page cannot be read or written.

@@ -1,4 +1,4 @@
-//! The schema of every record, and a page that says the same to people.
+//! The schema of every record, and a page of them for people.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -84,7 +84,7 @@ fn fields_table(fields: &Map<String, Value>, schema: &Value) -> String {
     text
 }
 
-/// A field that may be null is no surprise where it is missing.
+/// A field that may be null may also be missing.
 fn optional(field: &Value) -> &'static str {
     if kind(field).ends_with("or null") { "" } else { ", need not be there" }
 }

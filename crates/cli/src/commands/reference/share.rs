@@ -15,7 +15,7 @@ use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
 
-/// Completions by shell, where each looks below `/usr/share`.
+/// Completions by shell, each with its path below `/usr/share`.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/peerlane"),
     (Shell::Fish, "fish/vendor_completions.d/peerlane.fish"),

@@ -1,4 +1,4 @@
-//! The picture made ready for the method that looks for it.
+//! Prepares the picture for the chosen method of search.
 
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};
@@ -8,7 +8,7 @@ use crate::error::{Failure, Tried};
 use crate::printer::Printer;
 use crate::small_file;
 
-/// The longest picture: what is decoded has 2^28 pixels at most.
+/// The longest file of the picture: decoded it has 2^28 pixels at most.
 const PICTURE_MAX: u64 = 1 << 30;
 
 /// The threshold of normalised cross-correlation, and those that make sense of it.

@@ -1,4 +1,4 @@
-//! `peerlane scan`: prints where in which image a picture is.
+//! `peerlane scan`: prints the places of a picture in images.
 
 mod method;
 mod place;

@@ -28,7 +28,8 @@ impl<'a> SearchDevice<'a> {
     /// Makes ready the processors or the GPU that the arguments name.
     ///
     /// # Errors
-    /// When there is no such GPU, or what it needs is missing: nothing falls back to the processors.
+    /// When there is no such GPU, or a part that it needs is missing: nothing falls back to the
+    /// processors.
     pub(super) fn new(args: &ScanArgs, searcher: &'a Searcher) -> Result<Self, Failure> {
         let processors = available_parallelism().map_or(1, usize::from);
         let threads = args.threads.map_or(processors, usize::from);
@@ -47,7 +48,7 @@ impl<'a> SearchDevice<'a> {
         Ok(Self::Gpu { search: Box::new(search), name })
     }
 
-    /// Searches everything that is found; what a GPU did.
+    /// Searches all images found; returns the work of the GPU.
     pub(super) fn scan(
         &self,
         found: impl Iterator<Item = FoundInput> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The contact sheet: one HTML page with what is at each hit, which needs no other file.
+//! The contact sheet: one HTML page with a crop of each hit, which needs no other file.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::output_file::{OutputFile, OutputKind};
 /// Hits that a page shows at most; a browser takes no more.
 const MOST: usize = 2000;
 
-/// Pixels a side of what is shown, at most.
+/// Most pixels a side of a crop.
 const SIDE: usize = 240;
 
 const PAGE: &str = include_str!("sheet.html");
@@ -36,7 +36,7 @@ pub(super) struct HitSheet {
     hits: usize,
 }
 
-/// A hit, and by what it is ordered: threads find them in any order.
+/// A hit with its sort key: threads find them in any order.
 #[derive(Debug)]
 struct ShownHit {
     image: String,
@@ -56,7 +56,7 @@ impl HitSheet {
         Self { name, picture, shown: Vec::new(), hits: 0 }
     }
 
-    /// Adds the hits in one image, and what is at the first of them.
+    /// Adds the hits in one image, and the crops of the first of them.
     pub(super) fn add(&mut self, image: &str, hits: &[Hit], crops: &[Gray]) {
         self.hits += hits.len();
         for (hit, crop) in hits.iter().zip(crops).take(MOST - self.shown.len()) {
@@ -128,7 +128,7 @@ fn page(page: Option<u32>) -> String {
     page.map_or_else(String::new, |page| format!(" &middot; page&nbsp;{page}"))
 }
 
-/// Size and rotation, where they are not the picture's own.
+/// Size and rotation, if they are not the picture's own.
 fn pose(pose: Pose) -> String {
     let mut words = String::new();
     // Writing to a String cannot fail.

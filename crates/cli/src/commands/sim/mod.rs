@@ -1,4 +1,4 @@
-//! `peerlane sim`: the prediction of a workload on a machine that need not be there.
+//! `peerlane sim`: the prediction of a workload on a machine that need not exist.
 
 mod vary;
 

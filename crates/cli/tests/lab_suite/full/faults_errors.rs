@@ -11,7 +11,7 @@ const AREA: u64 = 2 * MIB;
 const BLOCK: u64 = 64 << 10;
 /// Requests in flight.
 const DEPTH: u32 = 4;
-/// Offset of areas on the target, so that there is something before and behind them.
+/// Offset of areas on the target: there is data before and behind them.
 const SHIFT: u64 = MIB;
 
 struct ErrorCase {
@@ -84,7 +84,7 @@ fn copies(cases: &[ErrorCase]) -> String {
     copies.collect()
 }
 
-/// A machine after all cases, and what its drives a and b held before.
+/// A machine after all cases, and the earlier content of its drives a and b.
 struct Booted {
     lab: LabRun,
     cases: Vec<ErrorCase>,
@@ -107,7 +107,7 @@ fn boot(seed: u64, kernel_args: &str) -> Option<Booted> {
     Some(Booted { lab, cases, source, before })
 }
 
-/// The error names the drive, the place and what the kernel said of it.
+/// The error names the drive, the place and the kernel's answer.
 fn check_error(lab: &LabRun, name: &str, case: &ErrorCase) {
     let said = lab.stderr(name);
     assert_eq!(lab.status(name), 2, "{name}: {said}");

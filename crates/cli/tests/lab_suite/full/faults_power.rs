@@ -8,7 +8,7 @@ const MIB: usize = 1 << 20;
 const SIZE: usize = 12 * MIB;
 /// Sectors of the target that are written when a copy is complete, journal and file system included.
 const SECTORS: u64 = 26_000;
-/// Four seconds, in which a journal is saved every two.
+/// Four seconds, with a journal saved every two.
 const OPTIONS: &str = "--route p2p --block 128K --depth 8 --limit 3M --verify full";
 
 /// True when the second boot resumed a copy that was cut off.

@@ -1,5 +1,5 @@
-//! What takes long and is covered by less beside it: faults in booted machines, and machines of many drives. `./test full`
-//! runs it.
+//! Long tests that shorter ones cover too: faults in booted machines, and machines of many drives.
+//! `./test full` runs them.
 
 mod bench_ten;
 mod faults_errors;

@@ -1,4 +1,4 @@
-//! Benchmarks on files: what is written and what is not, what is kept, and going on.
+//! Benchmarks on files: files written and left alone, records kept, and going on.
 
 mod calibrate;
 mod model;

@@ -1,4 +1,4 @@
-//! Benchmarks with a stage, on files: what it worked on, and where it has no place.
+//! Benchmarks with a stage, on files: the amount of its work, and cases without a place for it.
 
 use std::fs;
 use std::path::Path;

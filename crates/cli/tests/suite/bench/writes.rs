@@ -17,7 +17,7 @@ fn in_memory() -> Scratch {
     Scratch::below("/dev/shm")
 }
 
-/// A file of which only the first and the last part were written.
+/// A file with only the first and the last part written.
 fn with_a_hole(folder: &Path) {
     let file = File::create(folder.join("holey")).expect("a file");
     for offset in [0, 3 * HOLE] {
@@ -142,7 +142,7 @@ fn short_workload_takes_length_of_ends() {
     assert_eq!(record(&output).cases[0].bytes.0, LENGTH as u64);
 }
 
-/// fio takes what follows a colon as another file, and more characters as words of its own.
+/// fio takes the text after a colon as another file, and more characters as words of its own.
 #[test]
 fn fio_job_names_only_measured_files() {
     let folder = folder();

@@ -25,7 +25,7 @@ pub(crate) fn browser() -> Option<PathBuf> {
 }
 
 /// Runs the browser on a page; fails when the page has anything to say on the console, and returns
-/// what the browser prints.
+/// the output of the browser.
 pub(crate) fn run(browser: &Path, folder: &Path, page: &Path, words: &[&str]) -> String {
     let child = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])

@@ -40,7 +40,7 @@ pub(crate) struct GpuMachine {
 }
 
 impl GpuMachine {
-    /// A machine whose libraries are as `conf` says; `None`, with the reason, where there are no mount namespaces.
+    /// A machine whose libraries are as `conf` says; `None`, with the reason, if there are no mount namespaces.
     pub(crate) fn new(conf: &str) -> Option<Self> {
         Self::with(conf, &[])
     }
@@ -77,7 +77,7 @@ impl GpuMachine {
         self.folder.at(name)
     }
 
-    /// Gives a drive the number of a device that is really there, and the links by which it is found.
+    /// Gives a drive the number of an existing device, and the links that lead to it.
     pub(crate) fn set_number(&self, drive: &str, number: u64) {
         let number = format!("{}:{}", rustix::fs::major(number), rustix::fs::minor(number));
         let sys = self.tree.at("root/sys");
@@ -112,7 +112,7 @@ impl GpuMachine {
         self.command(words).output().expect("the program starts")
     }
 
-    /// Names in the folder that anybody sees, and unfinished files.
+    /// Names of visible and unfinished files in the folder.
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.folder()).expect("a folder");
         let mut names: Vec<String> = entries

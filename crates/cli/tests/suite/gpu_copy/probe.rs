@@ -1,4 +1,4 @@
-//! `plan --probe` between a file and a GPU: what the libraries say of each path.
+//! `plan --probe` between a file and a GPU: the answers of the libraries on each path.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use peerlane_results::{PlanAnswer, Probe, ProbeAnswer, Route, RouteState};
 
 use super::{GpuMachine, LENGTH, said};
 
-/// Drivers are bound, without which the answer is no.
+/// Drivers are bound; without them the answer is no.
 const BOUND: [(&str, &str); 2] = [
     ("address = '0000:c1:00.0'", "driver = 'nvidia'\naddress = '0000:c1:00.0'"),
     ("kind = 'nvme'\n", "kind = 'nvme'\ndriver = 'nvme'\n"),

@@ -19,7 +19,7 @@ use crate::program::{Exited, said};
 use peerlane_testing::Loop;
 
 const CHUNK: usize = 64 << 10;
-/// Whole chunks, and one that is no whole block.
+/// Whole chunks, and one that is not a whole block.
 const ODD: usize = LENGTH + 5001;
 const INVERT: &str = "cuda:tools/kernels.cu:invert";
 /// Inverts its standard input, which is a chunk of the copy.

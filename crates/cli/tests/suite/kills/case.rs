@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use super::random::Random;
 use super::strike::{EndedProcess, Moment, strike};
 
-/// Longest source; what is copied of it is drawn.
+/// Longest source; the copied part of it is drawn.
 const LENGTH: u64 = 24 << 20;
 const TARGET: &str = "the target";
 /// Content of the target before the copy.

@@ -1,10 +1,11 @@
 //! Copies of real files by the real program, ended by a signal at a random moment.
 //!
-//! After each: what stood under the target's name is there whole or the copy is; beside it lies only what
-//! is documented; and the copy goes on as the program itself advises until every byte is equal and nothing
-//! is left beside it. A seed draws case and moment; the system's own timing cannot be replayed.
+//! After each: the earlier file stands whole under the target's name, or the copy does; only
+//! documented files lie next to it; and the copy goes on as the program itself advises until every
+//! byte is equal and no such file is left. A seed draws case and moment; the system's own timing
+//! cannot be replayed.
 //!
-//! `./test` runs the short form. The long form, which writes what it counted:
+//! `./test` runs the short form. The long form, which writes its counts:
 //!
 //!     PEERLANE_KILLS=250 PEERLANE_KILLS_REPORT=docs/reliability/process-kills.json \
 //!         cargo test -p peerlane-cli --test suite kills

@@ -86,7 +86,7 @@ impl KillTally {
         fs::write(path, text + "\n").expect("room for the report");
     }
 
-    /// Fails with what was broken, and where a kind was not tried.
+    /// Fails with the broken cases, and if a kind was not tried.
     pub(crate) fn check(&self, cases: u64) {
         assert!(self.broken.is_empty(), "{}", self.broken.join("\n"));
         let runs: u64 = self.counts.values().map(|count| count.runs).sum();

@@ -1,5 +1,5 @@
-//! `copy SOURCE TARGET --resume`, given again and again while it is killed: it ends with the copy done, and
-//! never overwrites what somebody else put there meanwhile.
+//! `copy SOURCE TARGET --resume`, given again and again while it is killed: it ends with the copy
+//! done, and never overwrites data that another program put there meanwhile.
 //!
 //! A seed draws the moments; the system's own timing cannot be replayed. `PEERLANE_KILLS_SEED` sets it.
 
@@ -67,7 +67,7 @@ impl ResumeLoopBench {
         status.code()
     }
 
-    /// Runs the copy to its end; status and what it said.
+    /// Runs the copy to its end; returns status and standard error.
     fn run(&self, target: &Path) -> (i32, String) {
         let output = self.copy(target).current_dir(self.folder.path()).output().expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,4 @@
-//! A process that is sent a signal at a moment, and what it said.
+//! A process that is sent a signal at a moment, and its output.
 
 use std::fs::File;
 use std::io::Read;

@@ -134,7 +134,7 @@ impl NoteLog {
         has_room
     }
 
-    /// Notes a request; when it is handed over is noted by [`Log::submits`].
+    /// Notes a request; [`NoteLog::submits`] notes when it is handed over.
     pub(super) fn pushed(&mut self, operation: &Operation) {
         let narrow = |number: u32| u16::try_from(number).unwrap_or(u16::MAX);
         let place = RequestSubject {

@@ -22,7 +22,7 @@ const PER_GB_LOADED: f64 = 2.4;
 /// Links between sockets that are told of.
 const BETWEEN_SOCKETS_MAX: usize = 4;
 
-/// Looks by what a function is; each is told by words too.
+/// Looks by the kind of function; words tell each kind too.
 pub(super) const RULES: Rules = &[
     (".bg", "fill:$paper"),
     (".t", "fill:$ink"),
@@ -88,7 +88,7 @@ impl DrawingSheet {
         let _ = writeln!(self.body, "{element}");
     }
 
-    /// Adds words; `class` says in which style.
+    /// Adds words in the style `class`.
     pub(super) fn words(&mut self, x: f64, y: f64, class: &str, text: &str) {
         self.add(format_args!(
             r#"<text x="{x:.1}" y="{y:.1}" class="{class}">{}</text>"#,
@@ -101,7 +101,7 @@ impl DrawingSheet {
         self.notes.push(text.to_owned());
     }
 
-    /// Adds a sign and what it means below the drawing.
+    /// Adds a sign and its meaning below the drawing.
     pub(super) fn explain(&mut self, sign: &'static str, text: &'static str) {
         self.legend.push((sign, text));
     }
@@ -169,7 +169,7 @@ impl DrawingSheet {
         )
     }
 
-    /// The scale of the lines and what colours say; returns where it ends.
+    /// The scale of the lines and the meaning of colours; returns its right end.
     fn scale(&mut self, y: f64) -> f64 {
         let Some(sample) = self.sample else { return MARGIN };
         let stroke = self.stroke(Some(sample));
@@ -491,7 +491,7 @@ fn leaves(
     }
 }
 
-/// Draws roles of functions beside their names.
+/// Draws roles of functions next to their names.
 pub(super) fn roles(
     layout: &DrawingLayout,
     roles: &[(FunctionId, String)],

@@ -25,7 +25,7 @@ pub(super) const LABEL_WIDTH: f64 = 290.0;
 /// Up to this many lines have room for two rows of text.
 const ROOMY: usize = 24;
 
-/// Room for what functions did, beside their names.
+/// Room for the roles of functions, next to their names.
 pub(super) const ROLE_WIDTH: f64 = 190.0;
 
 /// Purposes of a drawing.
@@ -38,8 +38,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Room before what hangs from something: a function needs it for the words above its link, and a
-    /// switch for those of its load; inside a processor or a switch there are none.
+    /// Room to the left of a child: a function needs it for the words above its link, and a switch
+    /// for those of its load; inside a processor or a switch there are none.
     fn step(self, fabric: &Fabric, above: &NodeContent, child: &NodeContent) -> f64 {
         match (self, above, child) {
             (Self::Reach, _, NodeContent::Leaves(..)) => 110.0,
@@ -194,7 +194,7 @@ fn likeness(fabric: &Fabric, id: FunctionId) -> String {
     )
 }
 
-/// By what nodes are given their places.
+/// Grid for the places of nodes.
 struct NodeGrid<'a> {
     fabric: &'a Fabric,
     purpose: Purpose,
@@ -202,7 +202,7 @@ struct NodeGrid<'a> {
     row_height: f64,
 }
 
-/// Gives a node and what is below it their places, but for the left edge of leaves.
+/// Places a node and its children, except for the left edge of leaves.
 fn place(grid: &NodeGrid<'_>, node: &mut DrawnNode, x: f64, leaf_x: &mut f64) {
     node.x = x;
     if let NodeContent::Leaves(_, row) = node.what {

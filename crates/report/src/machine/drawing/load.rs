@@ -30,7 +30,7 @@ pub(super) enum LoadScale {
     Ceilings,
     /// The busiest link, since the ceiling of some is unknown.
     Busiest,
-    /// The same, where no link has a speed that means anything.
+    /// The same, on a machine whose link speeds mean nothing.
     Speedless,
 }
 
@@ -93,12 +93,12 @@ impl Loads {
         self.of.values().map(|load| load.share).fold(0.0, f64::max)
     }
 
-    /// The unit of all words beside lines.
+    /// The unit of all words next to lines.
     pub(super) fn unit(&self) -> &'static str {
         rate_unit(self.most.0 as f64).1
     }
 
-    /// Short words for beside the line: up and down, in the unit of all.
+    /// Short words next to the line: up and down, in the unit of all.
     pub(super) fn words(&self, load: CarriedLoad) -> String {
         let unit = rate_unit(self.most.0 as f64).0;
         let one = |sign: char, rate: ByteRate| {
@@ -143,7 +143,7 @@ fn between_sockets(load: &LinkLoad) -> Option<String> {
 }
 
 impl CarriedLoad {
-    /// Style of the line: below a quarter, a half, and nine tenths of what it is compared with, and above.
+    /// Style of the line: below a quarter, a half, and nine tenths of its reference, and above.
     pub(super) fn class(self) -> &'static str {
         match self.share {
             share if share < 0.25 => "l0",
@@ -153,7 +153,7 @@ impl CarriedLoad {
         }
     }
 
-    /// Width of the line, where links have no widths that it could be drawn into.
+    /// Width of the line, if links have no widths to draw it into.
     pub(super) fn width(self) -> f64 {
         2.0 + 6.0 * self.share.clamp(0.0, 1.0)
     }

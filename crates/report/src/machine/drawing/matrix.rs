@@ -1,4 +1,4 @@
-//! Memories that each function reaches: a column for each memory, beside the lines of the tree.
+//! Memories that each function reaches: a column for each memory, on the lines of the tree.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::plain::escape;
 /// Width of a column, and where there are many.
 const COLUMN: f64 = 24.0;
 const NARROW: f64 = 13.0;
-/// Beyond so many memories columns are narrow, and what is refused has no sign.
+/// Beyond so many memories columns are narrow, and refused pairs have no sign.
 pub(super) const MOST_COLUMNS: usize = 80;
 /// Beyond so many, there are no columns.
 const MOST_NARROW_COLUMNS: usize = 240;

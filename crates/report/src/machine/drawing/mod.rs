@@ -1,9 +1,9 @@
-//! A machine as a drawing for a document: the tree from left to right, and beside each function which
-//! memories it reaches, or what its links carry and what it did.
+//! A machine as a drawing for a document: the tree from left to right, and next to each function
+//! the memories that it reaches, or the load of its links and its role.
 //!
 //! One text without scripts, fonts or anything fetched; it follows the reader's choice of light or
-//! dark. Leaves of the tree and rows of the matrix share their lines, so that the eye goes straight
-//! from a drive to what it reaches.
+//! dark. Leaves of the tree and rows of the matrix share their lines, so the eye goes straight from
+//! a drive to its memories.
 
 mod draw;
 mod layout;
@@ -23,7 +23,7 @@ use load::Loads;
 /// More functions than this are put together by their way up; a page has no more lines.
 const MOST_ROWS: usize = 128;
 
-/// Rules are within this, so that drawings and a page around them keep to themselves.
+/// Scope of the rules: drawings and the page around them do not style each other.
 pub(crate) const SCOPE: &str = ".machine ";
 
 /// The machine as SVG, a file of its own.
@@ -36,19 +36,19 @@ pub fn svg(fabric: &Fabric) -> String {
 pub(crate) struct Drawing<'a> {
     /// The machine.
     pub fabric: &'a Fabric,
-    /// Loads of its links; where this is empty, the memories that each function reaches are shown
-    /// in its place.
+    /// Loads of its links; if this is empty, the memories that each function reaches are shown
+    /// instead.
     pub loads: &'a [LinkLoad],
-    /// Roles of functions, in a word or two, beside their loads.
+    /// Roles of functions, in a word or two, next to their loads.
     pub roles: &'a [(FunctionId, String)],
     /// A sentence below it; empty for none.
     pub note: &'a str,
-    /// Surroundings in which it is shown.
+    /// Surroundings of the drawing.
     pub paper: Paper,
 }
 
 impl<'a> Drawing<'a> {
-    /// A machine with what its links carry, for a page.
+    /// A machine with the loads of its links, for a page.
     pub(crate) fn of_loads(fabric: &'a Fabric, loads: &'a [LinkLoad]) -> Self {
         Self { fabric, loads, roles: &[], note: "", paper: Paper::Page }
     }

@@ -1,4 +1,4 @@
-//! The labels by which samples name a function.
+//! The labels that name a function in samples.
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 

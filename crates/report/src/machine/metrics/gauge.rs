@@ -1,6 +1,6 @@
 //! A family of gauges as text that OpenMetrics 1.0 and the Prometheus text format 0.0.4 both take.
 //!
-//! Leaves out what only one of them has: units, other types, exemplars.
+//! Leaves out features of only one of them: units, other types, exemplars.
 
 use std::fmt::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! Links: what they trained to, and the most that both their ends support.
+//! Links: their trained speed and width, and the most that both their ends support.
 
 use peerlane_fabric::{Fabric, FunctionId, LinkSpeed};
 

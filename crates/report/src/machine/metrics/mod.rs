@@ -1,7 +1,8 @@
 //! A machine as gauges for Prometheus: links, redirection, lent memory, the kernel's verdicts, and unknown facts.
 //!
-//! An unknown value has no sample and is never 0; [`unknown`] counts what is missing. Samples carry no time: a collector
-//! has the age of their file. Every family is described in `docs/monitoring.md`, which a test compares.
+//! An unknown value has no sample and is never 0; [`unknown`] counts the missing ones. Samples
+//! carry no time: a collector has the age of their file. Every family is described in
+//! `docs/monitoring.md`, which a test compares.
 
 mod acs;
 mod device;

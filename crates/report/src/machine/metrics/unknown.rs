@@ -1,4 +1,4 @@
-//! The facts that could not be read, so that missing samples do not look healthy.
+//! The facts that could not be read: without their count, missing samples would look healthy.
 
 use peerlane_fabric::{Acs, Fabric, FunctionId, FunctionKind, Origin, Parent, RootBus};
 

@@ -5,7 +5,7 @@ use peerlane_reach::{RouteState, answers, judged_pairs};
 
 use super::gauge::Gauge;
 
-/// Every state, with its word; a state that no pair of a use has is 0, so that an alert can tell.
+/// Every state, with its word. A state that no pair of a use has is 0, for alerts.
 const STATES: [(RouteState, &str); 6] = [
     (RouteState::Direct, "direct"),
     (RouteState::Expected, "expected"),

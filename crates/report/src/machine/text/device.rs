@@ -1,4 +1,4 @@
-//! One device: what it is, its path to the CPU, and the state of each of its pairs.
+//! One device: its facts, its path to the CPU, and the state of each of its pairs.
 
 use std::fmt::Write as _;
 

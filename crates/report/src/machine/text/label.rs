@@ -10,7 +10,8 @@ pub(crate) fn label(fabric: &Fabric, id: FunctionId) -> String {
     plain(word.strip_prefix("0000:").unwrap_or(&word))
 }
 
-/// A memory as the command line takes it, `cmb:nvme2` or `gpu:0`, but for a short address of a card.
+/// A memory as the command line takes it, `cmb:nvme2` or `gpu:0`, except for a short address of a
+/// card.
 pub(crate) fn memory_label(fabric: &Fabric, id: FunctionId, kind: MemoryKind) -> String {
     let prefix = match (kind, fabric.function(id).kind) {
         (MemoryKind::P2pMem, FunctionKind::Nvme) => "cmb",

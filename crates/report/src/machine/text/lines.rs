@@ -1,4 +1,4 @@
-//! One function in words: a line for what it is, and lines for what it holds.
+//! One function in words: a line for its kind, and lines for its content.
 
 use std::fmt::Write as _;
 
@@ -36,7 +36,7 @@ pub(crate) fn heading(fabric: &Fabric) -> String {
     plain(&format!("{} ({origin}): {product}{cpu}, {kernel}, {iommu}", fabric.name))
 }
 
-/// Returns whether a text shows no class of a function, so that it may be anything.
+/// Returns whether the text of a machine shows no class of a function; it may be anything then.
 pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
     function.kind == FunctionKind::Other
         && function.class.is_none()
@@ -90,7 +90,7 @@ pub(crate) fn redirects(function: &Function) -> bool {
     function.acs.redirects() == Some(true)
 }
 
-/// Node, where it differs from that of the host bridge, group and driver.
+/// Node, if it differs from that of the host bridge; group; driver.
 fn place(fabric: &Fabric, id: FunctionId, text: &mut String) {
     let function = fabric.function(id);
     let bridge = fabric.bridges[fabric.bridge_of(id).0].numa_node;

@@ -27,7 +27,7 @@ const LEGEND: [(MapType, char, &str); 5] = [
     (MapType::Unknown, '?', "unknown"),
 ];
 
-/// The table of memories and initiators, and why what is refused is refused.
+/// The table of memories and initiators, and the reasons of refusals.
 pub(super) fn text(fabric: &Fabric) -> String {
     let mut matrix = Matrix::new(fabric, Detail::Grouped);
     if fabric.functions.is_empty() {
@@ -77,7 +77,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
     text + &reasons(fabric, &matrix)
 }
 
-/// Notes that belong beside the table: cases that it does not cover, and reasons. One pair is
+/// Notes below the table: cases that it does not cover, and reasons. One pair is
 /// explained for each code: refused, conditional, unknown.
 pub(crate) fn reasons(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
@@ -179,7 +179,7 @@ impl TextMatrix {
     }
 }
 
-/// A table of groups with what is in each.
+/// A table of groups with their members.
 fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
     let mut text = String::new();
     let kinds: std::collections::HashMap<_, _> =

@@ -17,8 +17,8 @@ pub(crate) use matrix::{is_shown, reasons};
 pub use pairs::pairs;
 pub(crate) use tree::FunctionTree;
 
-/// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A pasted text
-/// has an account of what was read of it below the first line.
+/// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A
+/// pasted text has an account of the part that was read, below the first line.
 pub fn topo(fabric: &Fabric) -> String {
     let (tree, remote) = (FunctionTree::new(fabric).text(), remote::text(fabric));
     let read = fabric.account.as_ref().map(|account| format!("{}\n", account.summary()));

@@ -7,7 +7,7 @@ use peerlane_fabric::{Fabric, RemoteDrive};
 use super::lines::storage;
 use crate::plain::plain;
 
-/// A line for each drive and its namespaces; nothing where there is no drive.
+/// A line for each drive and its namespaces; nothing without drives.
 pub(super) fn text(fabric: &Fabric) -> String {
     let mut text = String::new();
     for (index, drive) in fabric.remote_drives.iter().enumerate() {

@@ -100,7 +100,7 @@ impl<'a> FunctionTree<'a> {
         }
     }
 
-    /// Returns the counts of what is not shown, in words.
+    /// Returns the counts of hidden functions, in words.
     fn rest(&self, bridges_shown: usize) -> String {
         let (ports, others) = self.hidden();
         let bridges = self.fabric.bridges.len() - bridges_shown;

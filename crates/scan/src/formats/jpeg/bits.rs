@@ -1,4 +1,4 @@
-//! Bits of a scan, first bit of a byte first, without what is stuffed between them (T.81 F.1.2.3).
+//! Bits of a scan, first bit of a byte first, without stuffed bytes (T.81 F.1.2.3).
 
 pub(super) struct Bits<'a> {
     data: &'a [u8],

@@ -98,7 +98,7 @@ fn parts(entry: Entry) -> Option<(u32, u32)> {
     (entry != 0).then_some((u32::from(entry & 0xff), u32::from(entry >> 8)))
 }
 
-/// Steps out of symbols: a code and the bits of its value together, with what they pass over.
+/// Steps from symbols: a code and the bits of its value together, and the coefficients passed over.
 fn steps(single: &[Entry]) -> Vec<Entry> {
     let step = |entry: &Entry| {
         let Some((length, symbol)) = parts(*entry) else { return 0 };

@@ -5,9 +5,9 @@
 //! colours: the other coefficients are stepped over bit by bit.
 //!
 //! Leaves out arithmetic coding, 12 bits, lossless and hierarchical files, and brightness that is
-//! stored at less than full resolution: `None`, and the whole image is decoded in place of it. The one
-//! thing to know: what is broken past the header gives `None` too, so that only one decoder says what
-//! is wrong with a file.
+//! stored at less than full resolution: `None`, and the whole image is decoded instead. The one
+//! thing to know: damage past the header gives `None` too, so only one decoder reports faults of a
+//! file.
 
 mod bits;
 mod huffman;
@@ -39,7 +39,7 @@ impl Means {
     }
 }
 
-/// The means of the blocks of brightness; `None` for what is no such file.
+/// The means of the blocks of brightness; `None` for other files.
 pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
     let mut file = JpegFile::default();
     let mut at = 2;
@@ -66,7 +66,7 @@ pub(crate) fn means(bytes: &[u8]) -> Option<Means> {
     }
 }
 
-/// The orientation that Exif data of the file has; 1, upright, where there is none.
+/// The orientation in the Exif data of the file; 1, upright, without any.
 pub(super) fn orientation(bytes: &[u8]) -> u64 {
     let mut at = 2;
     while let Some((marker, body, next)) = segment(bytes, at) {
@@ -85,8 +85,8 @@ pub(super) fn has_end(bytes: &[u8]) -> bool {
     last([0xff, 0xd9]) > last([0xff, 0xda])
 }
 
-/// The first marker from `at` on, what follows it, and where the next one is (T.81 B.1.1.4). Bytes between them that
-/// are no marker are stepped over, as libjpeg does.
+/// The first marker from `at` on, its content, and the place of the next one (T.81 B.1.1.4). Other
+/// bytes between them are skipped, as libjpeg does.
 fn segment(bytes: &[u8], at: usize) -> Option<(u8, &[u8], usize)> {
     let is_marker = |pair: &[u8]| pair[0] == 0xff && !matches!(pair[1], 0 | 0xff);
     let at = at + bytes.get(at..)?.windows(2).position(is_marker)?;

@@ -1,4 +1,4 @@
-//! Strips and tiles out of their compressed bytes.
+//! Uncompresses strips and tiles.
 
 use std::io::Read;
 
@@ -23,10 +23,10 @@ pub(super) struct ChunkShape {
     pub(super) samples: usize,
 }
 
-/// Uncompresses; what comes may be shorter than it should be, and is no longer than a little more.
+/// Uncompresses; the result may be shorter than it should be, and exceeds it by a little at most.
 ///
 /// # Errors
-/// [`FormatError`] for what is not read, or is broken.
+/// [`FormatError`] for unread methods and broken data.
 pub(super) fn uncompress(
     data: &[u8],
     method: u64,

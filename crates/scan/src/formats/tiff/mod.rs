@@ -1,8 +1,9 @@
 //! TIFF and BigTIFF: every page, with the codecs of libraries.
 //!
-//! Leaves out what has no brightness of its own (colour filter arrays) and compression that no library here reads: an
-//! error that says so. The one thing to know: the `tiff` crate refuses palettes, 2, 4 and 12 bits, and planes of
-//! colours, and gives up a file for one bad page; so directories are read here.
+//! Leaves out images without brightness of their own (colour filter arrays) and compression that no
+//! library here reads: an error says so. The one thing to know: the `tiff` crate refuses palettes,
+//! 2, 4 and 12 bits, and planes of colours, and gives up a file for one bad page; so directories
+//! are read here.
 
 mod compression;
 mod directory;
@@ -20,7 +21,7 @@ const MOST_STRETCHED: u64 = 2 << 30;
 /// Pages of a TIFF file, ready to be decoded.
 pub(crate) struct TiffPages<'a> {
     all: Vec<Directory<'a>>,
-    /// Error after the last page, so that there may be more.
+    /// Error after the last page; there may be more pages.
     broken: Option<FormatError>,
 }
 
@@ -47,7 +48,7 @@ impl<'a> TiffPages<'a> {
     /// A page and its orientation.
     ///
     /// # Errors
-    /// [`FormatError`] for what is not read, or is broken.
+    /// [`FormatError`] for unread kinds and broken pages.
     pub(crate) fn decode(&self, index: usize) -> Result<(Gray, u64), FormatError> {
         let directory = &self.all[index];
         Ok((TiffPage::read(directory)?.decode()?, directory.number(274).unwrap_or(1)))
@@ -73,7 +74,7 @@ struct TiffPage<'a> {
     /// 1 whole, 2 signed, 3 floating point.
     kind: u64,
     meaning: Meaning,
-    /// Luma samples of a block across and down, where colours of it are stored once.
+    /// Luma samples of a block across and down, if its colours are stored once.
     block: Option<(usize, usize)>,
     is_planar: bool,
     chunk: (usize, usize),
@@ -171,7 +172,7 @@ impl<'a> TiffPage<'a> {
         Ok(Gray::new(self.width, self.height, pixels)?)
     }
 
-    /// Planes of bytes, scaled from what the depth can hold, as brightness.
+    /// Planes of bytes, scaled from the range of the depth, as brightness.
     fn whole(&self) -> Result<Vec<u8>, FormatError> {
         // Of more than 32 bits the first ones are enough.
         let spare = self.bits.saturating_sub(32);
@@ -366,7 +367,7 @@ impl<'a> TiffPage<'a> {
         }
     }
 
-    /// Differences of bytes, of which the first ones of all numbers come first (TIFF Technical Note 3).
+    /// Adds differences of bytes; the first bytes of all numbers come first (TIFF Technical Note 3).
     fn add_float_differences(&self, data: &mut [u8], shape: ChunkShape) {
         let size = self.bits / 8;
         for row in data.chunks_exact_mut(shape.stride.max(1)) {

@@ -1,7 +1,7 @@
 //! `peerlane lab demo`: the same data by both routes, and where its bytes went.
 //!
 //! Three parties are asked: the record of the copy, the recorder outside the guest, and the images
-//! compared on the host. Every line shown comes from what they say.
+//! compared on the host. Every line shown comes from these three.
 
 mod images;
 mod verdict;
@@ -43,7 +43,7 @@ pub(super) fn schema() -> RecordSchema {
     RecordSchema::for_type::<ShownDemo>(SCHEMA)
 }
 
-/// Copies by both routes and shows what was found.
+/// Copies by both routes and shows the findings.
 ///
 /// # Errors
 /// When an image, the machine or a copy fails.

@@ -77,8 +77,8 @@ impl DemoFindings {
     /// The most that proof, sampled verification and clearing the device memory may take in guest
     /// memory.
     ///
-    /// What is payload and what is a check is said by the marks of the program that is measured, so
-    /// a check of any size could hide a copy. An honest one of 64 MiB takes about 2.5 MB.
+    /// The split into payload and check comes from the marks of the measured program, so a check of
+    /// any size could hide a copy. An honest one of 64 MiB takes about 2.5 MB.
     fn most_check(&self) -> u64 {
         self.image_bytes / 16
     }
