@@ -1,7 +1,7 @@
 //! The program `peerlane`: reads arguments, calls the library, prints.
 //!
-//! Decisions live in the library crates; this one turns words into their types and their results
-//! into words. Only [`printer::Printer`] writes to the terminal, and only [`exit::Exit`] becomes an
+//! It chooses which question a command line asks, a pair or a copy; the library crates answer it. Their
+//! results become words here. Only [`printer::Printer`] writes to the terminal, and only [`exit::Exit`] becomes an
 //! exit status. As process 1 of a lab guest the program is that guest's `init`.
 #![forbid(unsafe_code)]
 

@@ -46,4 +46,4 @@ pub use uses::{
     JudgedPairs, PairGroup, Use, UseAnswer, UseLeg, answers, judged_between, judged_of,
     judged_pairs,
 };
-pub use verdict::{RouteState, Verdict};
+pub use verdict::{RouteState, Verdict, used_gpu_link};

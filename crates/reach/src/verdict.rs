@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use peerlane_fabric::Fabric;
+use peerlane_fabric::{Fabric, FunctionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Direction, DriverAnswer, DriverRule, GpuLinkState, MapType, Pair, PeerMemory, Reach, gpu_link,
-    rules,
+    Direction, DriverAnswer, DriverRule, GpuLinkKind, GpuLinkState, MapType, Pair, PeerMemory,
+    Reach, gpu_link, rules,
 };
 
 /// The route that payload takes, the best first.
@@ -55,7 +55,7 @@ impl Verdict {
     /// Judges one direction; the rules of its drivers are alternatives, so the best of them counts.
     pub fn new(fabric: &Fabric, direction: &Direction) -> Self {
         let ends = (direction.provider, direction.initiator);
-        if let Some(state) = gpu_link(fabric, ends.0, ends.1).filter(|state| state.is_linked()) {
+        if let Some(state) = used_gpu_link(fabric, ends.0, ends.1) {
             return Self::by_gpu_link(state);
         }
         let mut verdict = Self::over_pcie(fabric, direction);
@@ -115,6 +115,21 @@ impl Verdict {
         }
         Self { state, facts, alternatives: Vec::new(), asks_kernel: true }
     }
+}
+
+/// Returns the links between two GPUs if payload takes them; `None` for GPUs without links, or with a driver that
+/// refuses peer access over NVLink, too (`p2pGetCapsStatus` asks for MIG first).
+pub fn used_gpu_link(
+    fabric: &Fabric,
+    provider: FunctionId,
+    initiator: FunctionId,
+) -> Option<GpuLinkState> {
+    let state = gpu_link(fabric, provider, initiator).filter(|state| state.is_linked())?;
+    let refuses =
+        |rule: DriverRule| rule.mechanism == "peer access" && rule.answer == DriverAnswer::Refused;
+    let is_refused = state.kind() == GpuLinkKind::NvLink
+        && rules(fabric, provider, initiator).into_iter().any(refuses);
+    (!is_refused).then_some(state)
 }
 
 impl RouteState {

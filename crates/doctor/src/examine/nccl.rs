@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, FunctionId, IommuMode, gpu};
 use peerlane_reach::{
-    DriverAnswer, GpuLinkState, JudgedPairs, PacketPath, PathClass, RouteState, Use, gpu_link,
+    DriverAnswer, JudgedPairs, PacketPath, PathClass, RouteState, Use, used_gpu_link,
 };
 use peerlane_results::NcclSetting;
 
@@ -129,7 +129,7 @@ fn dma_buf(fabric: &Fabric, pairs: &JudgedPairs) -> Option<NcclSetting> {
 
 fn is_linked(fabric: &Fabric, pairs: &JudgedPairs) -> bool {
     let (first, second) = pairs.group.example();
-    gpu_link(fabric, first, second).is_some_and(GpuLinkState::is_linked)
+    used_gpu_link(fabric, first, second).is_some()
 }
 
 fn class(fabric: &Fabric, (first, second): (FunctionId, FunctionId)) -> Option<PathClass> {

@@ -14,8 +14,8 @@ use rustix::fs::{AtFlags, CWD, IFlags, Statx, StatxAttributes, StatxFlags};
 
 use super::described;
 use super::layer::Layer;
+use super::obstacles::{self, FileTraits, Obstacle};
 use super::passthrough;
-use super::peer::{self, FileTraits, Obstacle};
 use super::{
     Endpoint, EndpointError, Live, PathNode, RemoteName, drive_name, request_host, request_p2p,
 };
@@ -144,7 +144,7 @@ fn block_device(
     let (initiator, further) = initiators(fabric, &device, &layer);
     let obstacle = kernel_refusal(&fabric.kernel)
         .map(Obstacle::new)
-        .or_else(|| peer::device_refusal(&device, &layer, &fabric.kernel, role, None));
+        .or_else(|| obstacles::device_refusal(&device, &layer, &fabric.kernel, role, None));
     let facts = EndpointFacts {
         path: path.display().to_string(),
         kind: EndpointKind::BlockDevice,
@@ -418,10 +418,10 @@ impl Ground {
     fn obstacle(&self, fabric: &Fabric, role: Role, traits: FileTraits) -> Option<Obstacle> {
         kernel_refusal(&fabric.kernel)
             .map(Obstacle::new)
-            .or_else(|| peer::file_refusal(&self.kind, traits))
+            .or_else(|| obstacles::file_refusal(&self.kind, traits))
             .or_else(|| match (&self.device, &self.layer) {
                 (Some(device), Some(layer)) => {
-                    peer::device_refusal(device, layer, &fabric.kernel, role, Some(&self.kind))
+                    obstacles::device_refusal(device, layer, &fabric.kernel, role, Some(&self.kind))
                 }
                 _ => {
                     Some(Obstacle::new(format!("{}: there is no block device below it", self.kind)))

@@ -18,9 +18,9 @@ mod layer;
 mod live;
 pub(crate) mod machine;
 mod notation;
+mod obstacles;
 pub(crate) mod open;
 mod passthrough;
-mod peer;
 mod remote;
 pub mod suggestion;
 
@@ -41,8 +41,8 @@ pub(crate) use layer::Layer;
 pub use layer::network_facts;
 pub(crate) use live::has_flag;
 pub use notation::{GpuName, Notation, NotationError};
+pub(crate) use obstacles::no_function;
 pub(crate) use passthrough::Passthrough;
-pub(crate) use peer::no_function;
 pub(crate) use remote::RemoteTransport;
 pub use remote::{NVME_PORT, RemoteName, RemoteNameError};
 
@@ -129,7 +129,7 @@ pub(crate) fn inspect(
 /// True when an end is a multipath head, on a kernel whose heads take no peer-to-peer pages.
 pub(crate) fn is_old_head(fabric: &Fabric, end: &Endpoint) -> bool {
     let device = end.live.as_ref().and_then(|live| live.device.as_ref());
-    device.is_some_and(|device| peer::is_old_head(device, &fabric.kernel))
+    device.is_some_and(|device| obstacles::is_old_head(device, &fabric.kernel))
 }
 
 /// Most bytes of a request through host memory.

@@ -14,7 +14,7 @@ use peerlane_results::{EndpointFacts, EndpointKind};
 use peerlane_units::Bytes;
 
 use super::live::initiator;
-use super::peer;
+use super::obstacles;
 use super::{Endpoint, EndpointError, Live, PathNode, drive_name, request_p2p};
 use crate::io::ring::PassthroughNamespace;
 use crate::io::system::System;
@@ -47,7 +47,8 @@ pub(super) fn inspect(
     let block = path.with_file_name(&node.block.name);
     let namespace = namespace(&node, path)?;
     let initiator = initiator(fabric, &node.block);
-    let refusal = kernel_refusal(&fabric.kernel).or_else(|| peer::passthrough_refusal(&node.block));
+    let refusal =
+        kernel_refusal(&fabric.kernel).or_else(|| obstacles::passthrough_refusal(&node.block));
     let request = Bytes(namespace.request_max);
     let facts = EndpointFacts {
         path: path.display().to_string(),

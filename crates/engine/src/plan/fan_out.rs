@@ -14,7 +14,7 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::route::{Choice, host_memory};
-use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of};
+use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of, way};
 use crate::endpoints::Notation;
 use crate::endpoints::guard::{self, EndSpan, Surveyor};
 use crate::io::system::System;
@@ -264,6 +264,7 @@ pub(crate) fn shapes_for(ends: &[&Prepared], route: Route, memory: &MemoryFacts)
 fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Option<Shape>) {
     let ends = prepared.ends();
     let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
+    let way = way::of_payload(fabric, ends, choice.memory.as_ref());
     let of_route = |warning: &Warning| {
         matches!(warning, Warning::FellBack { .. } | Warning::TailByHost { .. })
     };
@@ -277,6 +278,7 @@ fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Opti
     plan.reason.clone_from(&choice.reason);
     plan.limits = ceilings.known;
     plan.unmeasured = ceilings.unmeasured;
+    plan.way = way;
     plan.shape = shape;
     plan.warnings = warnings;
 }

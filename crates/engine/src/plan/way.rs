@@ -53,9 +53,12 @@ fn to_host(fabric: &Fabric, end: FunctionId) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use peerlane_fabric::Fabric;
+    use peerlane_results::Asked;
 
-    /// The way from `a` to `b` through memory of `c`, three drives below one switch.
-    fn way(cpu: &str, acs: &str) -> String {
+    use crate::endpoints::guard::Surveyor;
+
+    /// Drives `a` to `d` below one switch; those of `cmbs` lend memory.
+    fn machine(cpu: &str, acs: &str, cmbs: &[&str]) -> Fabric {
         let mut text = format!("name = 'm'\n{cpu}\n");
         for (name, kind, under) in [("root", "root-port", ""), ("up", "upstream-port", "root")] {
             let under =
@@ -63,20 +66,32 @@ mod tests {
             text +=
                 &format!("[[function]]\nname = '{name}'\nkind = '{kind}'\n{under}acs = 'absent'\n");
         }
-        for drive in ["a", "b", "c"] {
-            let cmb = if drive == "c" { "cmb = '4M'\n" } else { "" };
+        for drive in ["a", "b", "c", "d"] {
+            let cmb = if cmbs.contains(&drive) { "cmb = '4M'\n" } else { "" };
             text += &format!(
                 "[[function]]\nname = 'down-{drive}'\nkind = 'downstream-port'\nunder = 'up'\n\
                  acs = '{acs}'\n[[function]]\nname = '{drive}'\nkind = 'nvme'\nsize = '64M'\n\
                  under = 'down-{drive}'\nacs = 'absent'\n{cmb}"
             );
         }
-        let fabric = Fabric::from_toml(&text).expect("a machine");
-        let asked = super::super::tests::asked();
-        crate::plan(&fabric, &asked, &crate::endpoints::guard::Surveyor::for_tests())
-            .expect("a plan")
-            .way
-            .join(" ")
+        Fabric::from_toml(&text).expect("a machine")
+    }
+
+    /// The way from `a` to `b` through memory of `c`.
+    fn way(cpu: &str, acs: &str) -> String {
+        let (fabric, asked) = (machine(cpu, acs, &["c"]), super::super::tests::asked());
+        crate::plan(&fabric, &asked, &Surveyor::for_tests()).expect("a plan").way.join(" ")
+    }
+
+    #[test]
+    fn targets_of_one_copy_share_the_memory_on_their_way() {
+        let fabric = machine("[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25", "absent", &["c", "d"]);
+        let asked = ["b", "d"].map(|target| Asked::between("a", target));
+        let plan = crate::plan_fan_out(&fabric, &asked, &Surveyor::for_tests()).expect("a plan");
+        for one in &plan.targets {
+            let memory = one.memory.as_ref().expect("memory").name.as_str();
+            assert!(one.way.iter().any(|name| name == memory), "{memory}: {:?}", one.way);
+        }
     }
 
     #[test]

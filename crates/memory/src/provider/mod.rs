@@ -4,7 +4,8 @@
 //! permissions, and how to take a region. It does not judge routes: `reach` does. Nothing else decides by
 //! the first letters of a name; [`PROVIDERS`] is the one table.
 //!
-//! A new provider is a file in this folder and a row in the table.
+//! A new provider is a file in this folder and a row in the table, and a rule in
+//! `fabric/src/device_memory.rs` if discovery does not know the memory yet.
 
 mod cuda;
 mod host;

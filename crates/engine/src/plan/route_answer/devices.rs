@@ -1,7 +1,9 @@
 //! The route between two functions, by the kernel's decision and each driver's own rule.
 
 use peerlane_fabric::{Fabric, FunctionId};
-use peerlane_reach::{Direction, Pair, PeerMemory, Verdict, decide, environment_notes, gpu_link};
+use peerlane_reach::{
+    Direction, Pair, PeerMemory, Verdict, decide, environment_notes, used_gpu_link,
+};
 
 use super::{RouteAnswer, RouteWord};
 
@@ -11,7 +13,7 @@ pub(super) fn answer(fabric: &Fabric, first: FunctionId, second: FunctionId) -> 
     if first == second {
         return itself(fabric, first, &one);
     }
-    if let Some(state) = gpu_link(fabric, first, second).filter(|state| state.is_linked()) {
+    if let Some(state) = used_gpu_link(fabric, first, second) {
         return RouteAnswer::new(RouteWord::P2p, format!("{one} and {other} are {state}"));
     }
     let pair = Pair::new(fabric, first, second);

@@ -16,7 +16,7 @@ use crate::endpoints::PathNode;
 use crate::io::ranges::RangeSet;
 
 /// Begins a copy, or goes on with one.
-pub(super) fn begin<'m>(
+pub(super) fn begin_or_go_on<'m>(
     beginning: Beginning<'_, 'm>,
     plan: &Plan,
     tools: &mut Tools<'_>,

@@ -128,7 +128,7 @@ pub(super) fn begin_job<'a>(
         target_block: plan.target.block.0,
         target_name: gone::drive_of(&plan.target),
     };
-    let mut begun = resume::begin(beginning, plan, tools)?;
+    let mut begun = resume::begin_or_go_on(beginning, plan, tools)?;
     // What has no digest is copied again.
     let undigested = stages.keep_only(begun.manifest.as_deref(), &begun.done)?;
     undigested.into_iter().for_each(|range| begun.done.subtract(range));

@@ -5,6 +5,7 @@ use peerlane_fabric::Fabric;
 
 use super::{DriverAnswer, device, id, machine, only, with_switch};
 use crate::drivers::{GuestVerdict, guest};
+use crate::{Pair, RouteState, Verdict, used_gpu_link};
 
 const H100: &str = "vendor = '0x10de';device = '0x2330';driver = 'nvidia'";
 const RTX_3090: &str = "vendor = '0x10de';device = '0x2204';driver = 'nvidia'";
@@ -16,6 +17,10 @@ const Q35: &str = "[[function]]\nname = 'q35'\nkind = 'other'\naddress = '0000:0
 
 fn pair(a: &str, b: &str) -> String {
     device("a", "p0", "gpu", a) + &device("b", "p1", "gpu", b)
+}
+
+fn divided(gpu: &str) -> String {
+    format!("{gpu};mig_instances = 2")
 }
 
 fn apart(gpu: &str) -> String {
@@ -137,6 +142,23 @@ fn nvswitch_machines_do_not_fall_back() {
     only(&machine("", &(both.clone() + &third)), DriverAnswer::Refused, "none to each other");
     let linked = both + "[[nvlink]]\ngpus = ['a', 'b']\nlinks = 18\n";
     only(&machine("", &linked), DriverAnswer::Possible, "18 NVLinks");
+}
+
+/// p2p_caps.c, `p2pGetCapsStatus`: MIG is asked for before NVLink, so the links carry nothing.
+#[test]
+fn divided_gpus_do_not_use_nvlink() {
+    let linked = |a: &str| {
+        let links = "[[nvlink]]\ngpus = ['a', 'b']\nlinks = 18\n";
+        machine("", &(pair(a, H100) + links))
+    };
+    for (gpu, state) in [(H100.to_owned(), RouteState::Direct), (divided(H100), RouteState::Host)] {
+        let fabric = linked(&gpu);
+        let (a, b) = (id(&fabric, "a"), id(&fabric, "b"));
+        let best = Verdict::best(&fabric, &Pair::new(&fabric, a, b)).expect("memory of GPUs");
+        assert_eq!(best.state, state, "{gpu}: {:?}", best.facts);
+        assert_eq!(used_gpu_link(&fabric, a, b).is_some(), state == RouteState::Direct, "{gpu}");
+    }
+    only(&linked(&divided(H100)), DriverAnswer::Refused, "divided by MIG");
 }
 
 /// p2p_caps.c, `_kp2pCapsGetStatusOverPcieBar1` and `_p2pCapsGetHostSystemStatusOverPcieBar1`.
