@@ -157,16 +157,16 @@ impl Attempt<'_> {
     /// Free bytes of the memory's p2pmem pool, as planned and while the copy holds its slots.
     fn pool(&self) -> Option<RouteEvidence> {
         let address = self.memory.address.as_ref()?;
-        let file = format!("/sys/bus/pci/devices/{address}/p2pmem/available");
-        let held = std::fs::read_to_string(&file).ok()?;
+        let file = format!("sys/bus/pci/devices/{address}/p2pmem/available");
+        let system = self.machine.system();
+        let held = system.line(&file)?;
         let before = self.memory.available?;
         let evidence = Evidence {
             showed: format!(
                 "{} bytes free when planned, {} while the copy holds its slots",
-                before.0,
-                held.trim()
+                before.0, held
             ),
-            looked_at: file,
+            looked_at: system.root().join(file).display().to_string(),
         };
         Some(evidence.says(RouteVerdict::Consistent))
     }
