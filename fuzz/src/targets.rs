@@ -26,7 +26,7 @@ use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
     BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, NodesComparison, NodesRecord,
-    Plan, Workload,
+    PlanRecord, Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -295,7 +295,7 @@ pub fn journal(bytes: &[u8]) {
 /// A record or a plan as JSON: reading back what was written gives the same.
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
-    returns::<Plan>(bytes);
+    returns::<PlanRecord>(bytes);
     returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);

@@ -3,7 +3,7 @@
 //! Leaves out what is no run: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
-use peerlane_results::{Comparison, CopyRecord, RouteEvidence, VerifyRecord};
+use peerlane_results::{Comparison, CompletedCopy, RouteEvidence, VerifyRecord};
 
 use crate::account::Named;
 use crate::record::Record;
@@ -75,16 +75,9 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
                     line.end(&mut text);
                 }
             }
-            Record::Copy(record) => copy_line(&named.name, "copy", record).end(&mut text),
-            Record::FanOut(record) => {
-                for record in record.targets.iter().filter_map(|target| target.record.as_ref()) {
-                    copy_line(&named.name, "fan-out", record).end(&mut text);
-                }
-            }
-            Record::Batch(batch) => {
-                let targets = batch.jobs.iter().flat_map(|job| &job.targets);
-                for record in targets.filter_map(|target| target.record.as_ref()) {
-                    copy_line(&named.name, "batch", record).end(&mut text);
+            Record::Copy(record) => {
+                for copied in record.outcomes().filter_map(|(_, target)| target.copied.as_ref()) {
+                    copy_line(&named.name, copied).end(&mut text);
                 }
             }
             Record::Compare(record) => {
@@ -103,7 +96,7 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
                 }
             }
             Record::Verify(record) => verify_line(&named.name, record).end(&mut text),
-            Record::Doctor(_) | Record::Plan(_) | Record::FanOutPlan(_) | Record::BatchPlan(_) => {}
+            Record::Doctor(_) | Record::Plan(_) => {}
         }
         if text.len() == before {
             left_out.push(named.name.clone());
@@ -207,10 +200,10 @@ fn bench_lines<'a>(
     })
 }
 
-fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> CsvLine {
+fn copy_line(name: &str, record: &CompletedCopy) -> CsvLine {
     let mut line = CsvLine::default();
     line.text("record", name)
-        .text("kind", kind)
+        .text("kind", "copy")
         .text("machine", &record.machine.name)
         .text("fabric", &record.machine.fabric)
         .text("kernel", record.machine.kernel.as_deref().unwrap_or_default())

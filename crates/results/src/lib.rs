@@ -8,9 +8,9 @@ mod bench;
 mod compare;
 mod copy;
 mod doctor;
+mod ends;
 mod error;
 mod export;
-mod fan_out;
 mod hit;
 mod machine;
 mod nodes;
@@ -34,21 +34,19 @@ pub use compare::{
     Incomparable, NodeComparison, NodesComparison, WhichRun,
 };
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
-    Latency, Machine, Percentiles, Scrubbed, StageRecord, Verification,
+    BytesByRoute, COPY_SCHEMA, CompletedCopy, Content, CopyFailure, CopyRecord, CpuTime, Evidence,
+    FarSide, HostMemoryTraffic, JobOutcome, Latency, Machine, Percentiles, Scrubbed, StageRecord,
+    TargetOutcome, Verification,
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
     LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, UseRecord,
 };
+pub use ends::{EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, NetworkFacts};
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{
     EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
     ExportRecord, ExportStatus, OwnExport, PoolUse,
-};
-pub use fan_out::{
-    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
-    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
 pub use machine::warnings_of_machine;
@@ -57,17 +55,15 @@ pub use nodes::{
     PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,
 };
 pub use pair::{
-    KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord, PairTurn, PathLink,
-    PlanAnswer, ReachCondition,
+    KernelDecision, PairDevice, PairDirection, PairRecord, PairTurn, PathLink, ReachCondition,
 };
 pub use peerlane_reach::{
     ChangeEffect, ChangeKind, DriverAnswer, DriverRule, GuestVerdict, MapType, RouteState,
     UncomparedReason, Use,
 };
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
-    Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,
-    Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, Explanation, ExplanationStep, JobPlan, Limit, PLAN_SCHEMA, Plan, PlanRecord,
+    Probe, ProbeAnswer, Refusal, Route, RouteChoice, Shape, Tail, TargetPlan, Verdict, VerifyMode,
 };
 pub use proof::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 pub use schema::{RecordSchema, schemas};

@@ -1,43 +1,9 @@
 //! Two PCI functions: whether, how and why one reaches memory of the other.
 
-use peerlane_reach::{Condition, DriverRule, GuestVerdict, MapType, RouteState};
+use peerlane_reach::{Condition, DriverRule, GuestVerdict, MapType};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::{Explanation, PairProof, Plan, Probe};
-
-/// Schema of [`PlanAnswer`].
-pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
-
-/// The answer to `peerlane plan`: the plan of a copy, and the two devices as a pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PlanAnswer {
-    /// [`PLAN_ANSWER_SCHEMA`].
-    pub schema: String,
-    /// State of the route between the two ends.
-    #[serde(default = "unknown_state")]
-    pub state: RouteState,
-    /// The answer in one sentence.
-    #[serde(default)]
-    pub verdict: String,
-    /// The plan of a copy; null where no copy between the two is possible to plan.
-    pub plan: Option<Plan>,
-    /// The reason for there being no plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_plan: Option<String>,
-    /// The two devices; null where an end is not on a PCI function of this machine.
-    pub pair: Option<PairRecord>,
-    /// The decisions step by step, with `--explain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<Vec<Explanation>>,
-    /// The kernel's own answers, with `--probe`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Vec<Probe>>,
-    /// The proof between two GPUs, with `--probe`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<PairProof>,
-}
 
 /// Two PCI functions, both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -184,9 +150,4 @@ impl From<&Condition> for ReachCondition {
             verdict: condition.verdict,
         }
     }
-}
-
-/// State of records from before they had one.
-fn unknown_state() -> RouteState {
-    RouteState::Unknown
 }

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::{Exited, peerlane};
 use crate::schema;
-use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, CopyRecord, ManifestRecord, VerifyMode, Warning};
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
@@ -38,10 +38,15 @@ fn folder() -> (Scratch, PathBuf) {
 }
 
 #[track_caller]
-fn copied(at: &Path, more: &[&str]) -> CopyRecord {
+fn copied(at: &Path, more: &[&str]) -> CompletedCopy {
     let words = ["copy", "source", "target", "--route", "host", "--stage", "digest", "--json"];
     let output = peerlane(at, &[&words, more].concat()).exited(0);
-    schema::read(&output.stdout)
+    only(&output.stdout)
+}
+
+fn only(printed: &[u8]) -> CompletedCopy {
+    let record: CopyRecord = schema::read(printed);
+    record.only().expect("a completed copy").clone()
 }
 
 fn compared(at: &Path, end: &str) -> (ManifestRecord, Option<i32>) {
@@ -153,7 +158,7 @@ fn killed_copy_resumes_with_manifest() {
     let again = peerlane(&at, &[&words[..], &digest, &["--force"]].concat());
     again.says("digests.part already");
     let resumed = peerlane(&at, &[&words[..], &digest, &["--resume", "--json"]].concat()).exited(0);
-    let record: CopyRecord = schema::read(&resumed.stdout);
+    let record = only(&resumed.stdout);
     assert!(record.content.before.0 > 0, "{:?}", record.content);
     assert_eq!(record.stages[0].root, whole);
     assert_eq!(compared(&at, "target").1, Some(0));
@@ -216,10 +221,10 @@ fn two_targets_share_one_manifest() {
     for end in ["one", "two"] {
         assert_eq!(compared(&at, end).1, Some(0), "{end}");
     }
-    let record: Value = output.json();
+    let record: CopyRecord = output.json();
     let not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
-    let warnings: Vec<Warning> =
-        serde_json::from_value(record["targets"][0]["record"]["warnings"].clone())
-            .unwrap_or_default();
-    assert!(!warnings.iter().any(not_comparable));
+    for target in &record.jobs[0].targets {
+        let copied = target.copied.as_ref().expect("a completed copy");
+        assert!(!copied.warnings.iter().any(not_comparable));
+    }
 }

@@ -1,8 +1,7 @@
-//! Copies, fan-outs, batches and comparisons.
+//! Copies and comparisons.
 
 use peerlane_results::{
-    BatchRecord, CopyRecord, FanOutRecord, Percentiles, Route, TargetOutcome, VerifyMode,
-    VerifyRecord, Warning,
+    CompletedCopy, CopyRecord, Percentiles, Route, TargetOutcome, VerifyMode, VerifyRecord, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -23,8 +22,12 @@ fn is_emulated(warnings: &[Warning]) -> bool {
     warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }))
 }
 
-/// One copy.
-pub(super) fn copy(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+/// Copies: one in full, several as a table.
+pub(super) fn copies(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+    record.only().map_or_else(|| several(name, record), |only| copy(name, only))
+}
+
+fn copy(name: &str, record: &CompletedCopy) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(copy_facts(name, record))];
     blocks.extend(warnings(&record.warnings));
     blocks.extend(limits(record).map(Block::Figure));
@@ -35,7 +38,7 @@ pub(super) fn copy(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) 
     (copy_verdict(record), Section { heading, blocks })
 }
 
-fn copy_verdict(record: &CopyRecord) -> RecordVerdict {
+fn copy_verdict(record: &CompletedCopy) -> RecordVerdict {
     let emulated = is_emulated(&record.warnings);
     let wrong = record.verification.mismatches > 0;
     let speed = match record.rate() {
@@ -88,7 +91,7 @@ pub(super) fn blocks_differ(number: u64) -> String {
     if number == 1 { "1 block DIFFERS".to_owned() } else { format!("{number} blocks DIFFER") }
 }
 
-fn verification_words(record: &CopyRecord) -> String {
+fn verification_words(record: &CompletedCopy) -> String {
     let check = record.verification;
     match (check.mode, check.mismatches) {
         (VerifyMode::None, _) => "Content at the target was not checked.".to_owned(),
@@ -99,7 +102,7 @@ fn verification_words(record: &CopyRecord) -> String {
     }
 }
 
-fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
+fn copy_facts(name: &str, record: &CompletedCopy) -> Vec<(&'static str, String)> {
     let host = record.host_memory.bytes.map_or_else(
         || format!("not counted: {}", plain(&record.host_memory.reason)),
         |bytes| {
@@ -138,7 +141,7 @@ fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
 }
 
 /// Figure of the copy's rate beside its ceilings.
-fn limits(record: &CopyRecord) -> Option<Figure> {
+fn limits(record: &CompletedCopy) -> Option<Figure> {
     const MOST: usize = 8;
     let reached = record.rate()?;
     if record.limits.is_empty() {
@@ -172,7 +175,7 @@ fn limits(record: &CopyRecord) -> Option<Figure> {
     })
 }
 
-fn latencies(record: &CopyRecord) -> Table {
+fn latencies(record: &CompletedCopy) -> Table {
     let row = |name: &str, found: &Percentiles| {
         let times = [found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns];
         let mut cells =
@@ -188,42 +191,25 @@ fn latencies(record: &CopyRecord) -> Table {
     )
 }
 
-/// A copy with several targets.
-pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (RecordVerdict, Section) {
-    let verdict = outcomes_verdict("The source was read once", record.targets.iter());
-    let mut blocks = vec![
-        Block::Facts(vec![
-            ("record", plain(name)),
-            ("read of the source", record.read.to_string()),
-        ]),
-        Block::Table(outcomes(record.targets.iter().map(|target| (None, target)))),
-    ];
-    blocks.extend(warnings(record.targets.iter().flat_map(copied_warnings)));
-    (
-        verdict,
-        Section { heading: format!("fan-out: {}", count(record.targets.len(), "target")), blocks },
-    )
-}
-
-/// Several copies.
-pub(super) fn batch(name: &str, record: &BatchRecord) -> (RecordVerdict, Section) {
-    let all = || {
-        record.jobs.iter().flat_map(|job| {
-            job.targets.iter().map(move |target| (Some(job.source.as_str()), target))
-        })
+/// Several targets or several copies.
+fn several(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+    let targets = || record.outcomes().map(|(_, target)| target);
+    let (heading, verdict) = match record.jobs.as_slice() {
+        [job] => (
+            format!("copy: {}", count(job.targets.len(), "target")),
+            outcomes_verdict("The source was read once", targets()),
+        ),
+        jobs => (
+            format!("copies: {}", plain(name)),
+            outcomes_verdict(&format!("A batch of {} copies", jobs.len()), targets()),
+        ),
     };
-    let verdict = outcomes_verdict(
-        &format!("A batch of {}", count(record.jobs.len(), "copy").replace("copys", "copies")),
-        all().map(|(_, target)| target),
-    );
-    let mut blocks =
-        vec![Block::Facts(vec![("record", plain(name))]), Block::Table(outcomes(all()))];
-    blocks.extend(warnings(all().flat_map(|(_, target)| copied_warnings(target))));
-    (verdict, Section { heading: format!("batch: {}", plain(name)), blocks })
-}
-
-fn copied_warnings(target: &TargetOutcome) -> &[Warning] {
-    target.record.as_ref().map(|record| record.warnings.as_slice()).unwrap_or_default()
+    let read = Bytes(record.jobs.iter().fold(0, |sum, job| sum.saturating_add(job.read.0)));
+    let facts = vec![("record", plain(name)), ("read of the source", read.to_string())];
+    let mut blocks = vec![Block::Facts(facts), Block::Table(outcomes(record))];
+    let copied = targets().filter_map(|target| target.copied.as_ref());
+    blocks.extend(warnings(copied.flat_map(|copied| &copied.warnings)));
+    (verdict, Section { heading, blocks })
 }
 
 fn outcomes_verdict<'a>(
@@ -232,7 +218,7 @@ fn outcomes_verdict<'a>(
 ) -> RecordVerdict {
     let (mut done, mut failed, mut wrong, mut emulated) = (0, 0, 0, false);
     for target in targets {
-        match &target.record {
+        match &target.copied {
             Some(record) => {
                 done += 1;
                 wrong += usize::from(record.verification.mismatches > 0);
@@ -256,25 +242,25 @@ fn outcomes_verdict<'a>(
     }
 }
 
-fn outcomes<'a>(all: impl Iterator<Item = (Option<&'a str>, &'a TargetOutcome)>) -> Table {
-    let rows = all
+fn outcomes(record: &CopyRecord) -> Table {
+    let rows = record
+        .outcomes()
         .map(|(source, target)| {
-            let record = target.record.as_ref();
-            let source = source.map(plain).or(record.map(|record| plain(&record.asked.source)));
-            let outcome = match (&target.record, &target.failure) {
+            let record = target.copied.as_ref();
+            let outcome = match (&target.copied, &target.failure) {
                 (Some(_), _) => "complete".to_owned(),
                 (None, Some(failure)) => failure.errors.first().cloned().unwrap_or_default(),
                 (None, None) => "not complete".to_owned(),
             };
             vec![
-                source.map_or_else(Cell::none, Cell::text),
+                Cell::text(plain(source)),
                 Cell::text(&target.target),
                 Cell::text(outcome),
                 record.map_or_else(Cell::none, |record| Cell::text(route_name(record.route))),
                 record.map_or_else(Cell::none, |record| {
                     Cell::number(record.content.data.0 as f64, record.content.data.to_string())
                 }),
-                record.and_then(CopyRecord::rate).map_or_else(Cell::none, |found| {
+                record.and_then(CompletedCopy::rate).map_or_else(Cell::none, |found| {
                     Cell::number(found.0 as f64, rate(found.0 as f64))
                 }),
                 record.map_or_else(Cell::none, |record| Cell::text(verification_words(record))),

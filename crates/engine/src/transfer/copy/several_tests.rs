@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_results::{Asked, FanOutPlan, VerifyMode};
+use peerlane_results::{Asked, Plan, VerifyMode};
 use peerlane_units::Nanos;
 
 use super::*;
@@ -39,7 +39,7 @@ impl SeveralBench {
         names.iter().map(one).collect()
     }
 
-    fn plan(&self, names: &[&str]) -> FanOutPlan {
+    fn plan(&self, names: &[&str]) -> Vec<Plan> {
         plan_fan_out(
             &bare_machine(),
             &self.asked(names),
@@ -48,7 +48,7 @@ impl SeveralBench {
         .unwrap()
     }
 
-    fn copy(&self, plan: &FanOutPlan, watch: &mut dyn Watch) -> Result<FanOut, CopyError> {
+    fn copy(&self, plan: &[Plan], watch: &mut dyn Watch) -> Result<FanOut, CopyError> {
         let clock = MonotonicClock::start();
         let (options, deadline) = (self.options.clone(), Nanos::seconds(60));
         let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };
