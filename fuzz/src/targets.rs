@@ -25,8 +25,8 @@ use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, NodesComparison, NodesRecord,
-    PlanRecord, Workload,
+    BenchRecord, BytesByRoute, CompareRecord, CopyRecord, ExportStatus, NodesRecord, PlanRecord,
+    Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -298,9 +298,8 @@ pub fn record(bytes: &[u8]) {
     returns::<PlanRecord>(bytes);
     returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
-    returns::<Comparison>(bytes);
+    returns::<CompareRecord>(bytes);
     returns::<NodesRecord>(bytes);
-    returns::<NodesComparison>(bytes);
     nodes(bytes);
 }
 

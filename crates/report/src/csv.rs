@@ -80,18 +80,13 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
                     copy_line(&named.name, copied).end(&mut text);
                 }
             }
-            Record::Compare(record) => {
-                for line in compare_lines(&named.name, record) {
-                    line.end(&mut text);
-                }
-            }
             Record::Nodes(record) => nodes_lines(&named.name, record, &mut text),
-            Record::CompareNodes(record) => {
+            Record::Compare(record) => {
                 for node in &record.nodes {
                     for mut line in
                         node.comparison.iter().flat_map(|one| compare_lines(&named.name, one))
                     {
-                        line.text("node", &node.node).end(&mut text);
+                        line.text("node", node.node.as_deref().unwrap_or_default()).end(&mut text);
                     }
                 }
             }

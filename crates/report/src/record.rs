@@ -4,9 +4,9 @@
 //! sizes are bounded here and text is made safe where it is shown.
 
 use peerlane_results::{
-    BENCH_SCHEMA, BenchRecord, COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison,
-    CopyRecord, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, NODES_SCHEMA, NodesComparison,
-    NodesRecord, PLAN_SCHEMA, PlanRecord, VERIFY_SCHEMA, VerifyRecord,
+    BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, Comparison, CopyRecord,
+    DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA,
+    PlanRecord, VERIFY_SCHEMA, VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -24,7 +24,7 @@ const PARTS_MAX: usize = 4096;
 const TARGETS_MAX: usize = 16_384;
 
 /// Every schema that can be shown.
-pub(crate) const SCHEMAS: [&str; 9] = [
+pub(crate) const SCHEMAS: [&str; 8] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,
@@ -33,7 +33,6 @@ pub(crate) const SCHEMAS: [&str; 9] = [
     DOCTOR_SCHEMA_1,
     PLAN_SCHEMA,
     NODES_SCHEMA,
-    COMPARE_NODES_SCHEMA,
 ];
 
 /// A record of any kind.
@@ -41,8 +40,8 @@ pub(crate) const SCHEMAS: [&str; 9] = [
 pub enum Record {
     /// Results of a workload.
     Bench(Box<BenchRecord>),
-    /// Two runs of a workload beside each other.
-    Compare(Box<Comparison>),
+    /// Two runs of a workload next to each other.
+    Compare(CompareRecord),
     /// Results of copies.
     Copy(CopyRecord),
     /// Result of a comparison of two ends.
@@ -53,8 +52,6 @@ pub enum Record {
     Plan(PlanRecord),
     /// A task on several nodes.
     Nodes(Box<NodesRecord>),
-    /// Two runs on several nodes beside each other.
-    CompareNodes(Box<NodesComparison>),
 }
 
 /// A text that is not a record that can be shown.
@@ -142,8 +139,7 @@ impl Record {
                 }
                 Self::Plan(record)
             }
-            NODES_SCHEMA => Self::Nodes(parse(schema, bytes)?),
-            _ => Self::CompareNodes(parse(schema, bytes)?),
+            _ => Self::Nodes(parse(schema, bytes)?),
         };
         record.bounded()?;
         Ok(record)
@@ -152,9 +148,8 @@ impl Record {
     fn bounded(&self) -> Result<(), ReadError> {
         match self {
             Self::Bench(bench) => bench_bounded(bench),
-            Self::Compare(record) => comparison_bounded(record),
             Self::Nodes(record) => nodes_bounded(record),
-            Self::CompareNodes(record) => {
+            Self::Compare(record) => {
                 at_most("nodes", record.nodes.len(), PARTS_MAX)?;
                 let compared = record.nodes.iter().filter_map(|node| node.comparison.as_ref());
                 compared.into_iter().try_for_each(comparison_bounded)

@@ -30,8 +30,8 @@ pub use bench::{
     RouteEvidence, RouteVerdict, Spread, Summary,
 };
 pub use compare::{
-    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison,
-    Incomparable, NodeComparison, NodesComparison, WhichRun,
+    COMPARE_SCHEMA, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable,
+    NodeComparison, WhichRun,
 };
 pub use copy::{
     BytesByRoute, COPY_SCHEMA, CompletedCopy, Content, CopyFailure, CopyRecord, CpuTime, Evidence,

@@ -6,11 +6,11 @@
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
-    BENCH_SCHEMA, BenchRecord, COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison,
-    CopyRecord, DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA,
-    EXPORTS_SCHEMA, ErrorRecord, ExportList, ExportRecord, ExportStatus, MANIFEST_RECORD_SCHEMA,
-    ManifestRecord, NODES_SCHEMA, NodesComparison, NodesRecord, PLAN_SCHEMA, PlanRecord,
-    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, CopyRecord,
+    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA,
+    ErrorRecord, ExportList, ExportRecord, ExportStatus, MANIFEST_RECORD_SCHEMA, ManifestRecord,
+    NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord, TOPO_DIFF_SCHEMA, TopoDiffRecord,
+    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -49,9 +49,8 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
         RecordSchema::for_type::<Workload>(WORKLOAD_SCHEMA),
         RecordSchema::for_type::<BenchRecord>(BENCH_SCHEMA),
-        RecordSchema::for_type::<Comparison>(COMPARE_SCHEMA),
+        RecordSchema::for_type::<CompareRecord>(COMPARE_SCHEMA),
         RecordSchema::for_type::<NodesRecord>(NODES_SCHEMA),
-        RecordSchema::for_type::<NodesComparison>(COMPARE_NODES_SCHEMA),
         RecordSchema::for_type::<ErrorRecord>(ERROR_SCHEMA),
     ]
 }

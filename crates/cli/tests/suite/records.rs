@@ -121,9 +121,8 @@ fn writer(schema: &str) -> fn(&str) -> serde_json::Result<String> {
         results::TOPO_DIFF_SCHEMA => written::<results::TopoDiffRecord>,
         results::WORKLOAD_SCHEMA => written::<results::Workload>,
         results::BENCH_SCHEMA => written::<results::BenchRecord>,
-        results::COMPARE_SCHEMA => written::<results::Comparison>,
+        results::COMPARE_SCHEMA => written::<results::CompareRecord>,
         results::NODES_SCHEMA => written::<results::NodesRecord>,
-        results::COMPARE_NODES_SCHEMA => written::<results::NodesComparison>,
         results::ERROR_SCHEMA => written::<results::ErrorRecord>,
         other => panic!("no type is known for {other}"),
     }

@@ -66,7 +66,6 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
             Record::Doctor(record) => machines::doctor(&named.name, record),
             Record::Plan(record) => machines::plans(&named.name, record),
             Record::Nodes(record) => nodes::section(&named.name, record, drawn),
-            Record::CompareNodes(record) => nodes::comparison(&named.name, record),
         };
         verdicts.push(section.0);
         sections.push(section.1);
