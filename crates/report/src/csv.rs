@@ -3,7 +3,7 @@
 //! Leaves out what is no run: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
-use peerlane_results::{Comparison, CompletedCopy, RouteEvidence, VerifyRecord};
+use peerlane_results::{Comparison, CompletedCopy, Reference, RouteEvidence, VerifyRecord};
 
 use crate::account::Named;
 use crate::record::Record;
@@ -253,13 +253,17 @@ fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Ite
 }
 
 fn verify_line(name: &str, record: &VerifyRecord) -> CsvLine {
+    let content = match &record.against {
+        Reference::Source(source) => &source.end.path,
+        Reference::Manifest(manifest) => &manifest.path,
+    };
     let mut line = CsvLine::default();
     line.text("record", name)
         .text("kind", "verify")
         .text("machine", &record.machine.name)
         .text("fabric", &record.machine.fabric)
         .text("kernel", record.machine.kernel.as_deref().unwrap_or_default())
-        .text("source", &record.source.path)
+        .text("source", content)
         .text("target", &record.target.path)
         .number("bytes", record.bytes.0)
         .number("elapsed_ns", record.elapsed_ns.0)

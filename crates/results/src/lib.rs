@@ -74,8 +74,8 @@ pub use trace::{
     PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
 pub use verify::{
-    ChunkDifference, Difference, Digest, MANIFEST_RECORD_SCHEMA, ManifestRecord, VERIFY_SCHEMA,
-    VerifyRecord,
+    ChunkDifference, ComparedManifest, ComparedSource, Difference, Digest, Reference,
+    VERIFY_SCHEMA, VerifyRecord,
 };
 pub use warning::{ResumedWithout, Warning};
 pub use workload::{

@@ -8,9 +8,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, CopyRecord,
     DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA,
-    ErrorRecord, ExportList, ExportRecord, ExportStatus, MANIFEST_RECORD_SCHEMA, ManifestRecord,
-    NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord, TOPO_DIFF_SCHEMA, TopoDiffRecord,
-    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    ErrorRecord, ExportList, ExportRecord, ExportStatus, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA,
+    PlanRecord, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA,
+    Workload,
 };
 
 /// A record, its version, and its schema.
@@ -41,7 +41,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<CopyRecord>(COPY_SCHEMA),
         RecordSchema::for_type::<PlanRecord>(PLAN_SCHEMA),
         RecordSchema::for_type::<VerifyRecord>(VERIFY_SCHEMA),
-        RecordSchema::for_type::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
         RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
         RecordSchema::for_type::<ExportList>(EXPORTS_SCHEMA),
         RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),

@@ -45,7 +45,7 @@ pub(crate) use proof::proof;
 pub(crate) use reproduce::{fits, reproduce};
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
-pub(crate) use verify::{verify, verify_manifest};
+pub(crate) use verify::verify;
 
 /// A number of things, as a person says it.
 pub(crate) fn counted<N>(number: N, one: &str) -> String

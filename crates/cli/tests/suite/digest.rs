@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::{Exited, peerlane};
 use crate::schema;
-use peerlane_results::{CompletedCopy, CopyRecord, ManifestRecord, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, CopyRecord, Reference, VerifyMode, VerifyRecord, Warning};
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
@@ -49,7 +49,7 @@ fn only(printed: &[u8]) -> CompletedCopy {
     record.only().expect("a completed copy").clone()
 }
 
-fn compared(at: &Path, end: &str) -> (ManifestRecord, Option<i32>) {
+fn compared(at: &Path, end: &str) -> (VerifyRecord, Option<i32>) {
     let output = peerlane(at, &["verify", end, "--manifest", "digests", "--json"]);
     (schema::read(&output.stdout), output.status.code())
 }
@@ -86,7 +86,8 @@ fn digests_are_those_of_xxh128sum() {
     }
     let (compared, status) = compared(&at, "target");
     assert_eq!((status, compared.bytes.0), (Some(0), LENGTH as u64));
-    assert_eq!(Some(compared.root), stage.root.clone());
+    let Reference::Manifest(manifest) = compared.against else { panic!("not by a manifest") };
+    assert_eq!(Some(manifest.root), stage.root.clone());
     assert!(fs::read(at.join("target")).expect("it is there") == content());
     assert!(!at.join("digests.part").exists());
 }
@@ -103,7 +104,8 @@ fn flipped_bit_names_its_chunk() {
     file.write_all_at(&[byte[0] ^ 0x10], place).expect("it is there");
     let (record, status) = compared(&at, "target");
     assert_eq!((status, record.mismatches), (Some(1), 1));
-    let [chunk] = record.differing.as_slice() else { panic!("{:?}", record.differing) };
+    let Reference::Manifest(manifest) = &record.against else { panic!("{:?}", record.against) };
+    let [chunk] = manifest.differing.as_slice() else { panic!("{:?}", manifest.differing) };
     assert_eq!((chunk.offset.0, chunk.length.0), (7 * MIB as u64, MIB as u64));
     assert_eq!(compared(&at, "source").1, Some(0), "either end can be compared by itself");
     file.set_len(9 * MIB as u64).expect("it is there");

@@ -1,7 +1,8 @@
 //! Copies and comparisons.
 
 use peerlane_results::{
-    CompletedCopy, CopyRecord, Percentiles, Route, TargetOutcome, VerifyMode, VerifyRecord, Warning,
+    ComparedSource, CompletedCopy, CopyRecord, Percentiles, Reference, Route, TargetOutcome,
+    VerifyMode, VerifyRecord, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -276,56 +277,78 @@ fn outcomes(record: &CopyRecord) -> Table {
 
 /// A comparison.
 pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Section) {
-    let (source, target) = (plain(&record.source.path), plain(&record.target.path));
+    let (content, whole) = match &record.against {
+        Reference::Source(source) if source.mode == VerifyMode::Full => (&source.end.path, ""),
+        Reference::Source(source) => (&source.end.path, " of a sample"),
+        Reference::Manifest(manifest) => (&manifest.path, ""),
+    };
+    let (content, target) = (plain(content), plain(&record.target.path));
     let (tone, text) = if record.is_equal() {
-        let whole = if record.mode == VerifyMode::Full { "" } else { " of a sample" };
-        (
-            Tone::Firm,
-            format!(
-                "No difference{whole} between {source} and {target}: {} compared.",
-                record.bytes
-            ),
-        )
+        let compared = record.bytes;
+        let text =
+            format!("No difference{whole} between {content} and {target}: {compared} compared.");
+        (Tone::Firm, text)
     } else {
-        let mut parts = Vec::new();
-        if record.mismatches > 0 {
-            parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), "block"));
-        }
-        if record.missing > Bytes::ZERO {
-            parts.push(format!("{} missing at the end", record.missing));
-        }
-        if record.surplus > Bytes::ZERO {
-            parts.push(format!("{} too many", record.surplus));
-        }
-        (Tone::Bad, format!("{target} differs from {source}: {}.", parts.join(", ")))
+        (Tone::Bad, format!("{target} differs from {content}: {}.", differences(record)))
     };
     let mut facts = vec![("record", plain(name))];
     facts.extend(machine_facts(&record.machine));
-    facts.extend([
-        ("compared", format!("{} of {} ({})", record.bytes, record.length, record.mode)),
-        ("time", record.elapsed_ns.to_string()),
-        (
-            "digest",
-            format!(
-                "{}: source {}, target {}",
-                plain(&record.digest.algorithm),
-                plain(&record.digest.source),
-                plain(&record.digest.target)
-            ),
-        ),
-    ]);
-    if let Some(first) = &record.first {
-        let text = format!(
-            "at {} of the source, {} of the target, {}",
-            first.source_offset.0,
-            first.target_offset.0,
-            count(usize::try_from(first.length.0).unwrap_or(usize::MAX), "byte")
-        );
-        facts.push(("first difference", text));
-    }
+    let how = match &record.against {
+        Reference::Source(source) => source.mode.to_string(),
+        Reference::Manifest(manifest) => format!("digests of chunks of {}", manifest.chunk),
+    };
+    facts.push(("compared", format!("{} of {} ({how})", record.bytes, record.length)));
+    facts.push(("time", record.elapsed_ns.to_string()));
+    facts.extend(digests(&record.against));
     let mut blocks = vec![Block::Facts(facts)];
     blocks.extend(warnings(&record.warnings));
-    let heading = format!("verify: {source} and {target}");
+    let heading = format!("verify: {content} and {target}");
     let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
     (RecordVerdict { tone, basis: "compared", text, more }, Section { heading, blocks })
+}
+
+fn differences(record: &VerifyRecord) -> String {
+    let what = match &record.against {
+        Reference::Source(_) => "block",
+        Reference::Manifest(_) => "chunk",
+    };
+    let mut parts = Vec::new();
+    if record.mismatches > 0 {
+        parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), what));
+    }
+    if record.missing > Bytes::ZERO {
+        parts.push(format!("{} missing at the end", record.missing));
+    }
+    if record.surplus > Bytes::ZERO {
+        parts.push(format!("{} too many", record.surplus));
+    }
+    parts.join(", ")
+}
+
+/// Digests of both sides with the first difference, or the root and the first chunk that differs.
+fn digests(against: &Reference) -> Vec<(&'static str, String)> {
+    match against {
+        Reference::Source(ComparedSource { digest, first, .. }) => {
+            let (algorithm, source) = (plain(&digest.algorithm), plain(&digest.source));
+            let words = format!("{algorithm}: source {source}, target {}", plain(&digest.target));
+            let first = first.as_ref().map(|first| {
+                let length = usize::try_from(first.length.0).unwrap_or(usize::MAX);
+                let (source, target) = (first.source_offset.0, first.target_offset.0);
+                let length = count(length, "byte");
+                (
+                    "first difference",
+                    format!("at {source} of the source, {target} of the target, {length}"),
+                )
+            });
+            [("digest", words)].into_iter().chain(first).collect()
+        }
+        Reference::Manifest(manifest) => {
+            let first = manifest.differing.first().map(|chunk| {
+                let (offset, length) = (chunk.offset.0, chunk.length);
+                let (found, expected) = (plain(&chunk.found), plain(&chunk.expected));
+                ("first difference", format!("{length} at {offset}: {found}, was {expected}"))
+            });
+            [("root", plain(&manifest.root))].into_iter().chain(first).collect()
+        }
+    }
 }
