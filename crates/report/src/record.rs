@@ -5,8 +5,8 @@
 
 use peerlane_results::{
     BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, Comparison, CopyRecord,
-    DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA,
-    PlanRecord, VERIFY_SCHEMA, VerifyRecord,
+    DOCTOR_SCHEMA, DoctorRecord, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord, VERIFY_SCHEMA,
+    VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -24,13 +24,12 @@ const PARTS_MAX: usize = 4096;
 const TARGETS_MAX: usize = 16_384;
 
 /// Every schema that can be shown.
-pub(crate) const SCHEMAS: [&str; 8] = [
+pub(crate) const SCHEMAS: [&str; 7] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,
     VERIFY_SCHEMA,
     DOCTOR_SCHEMA,
-    DOCTOR_SCHEMA_1,
     PLAN_SCHEMA,
     NODES_SCHEMA,
 ];
@@ -131,7 +130,7 @@ impl Record {
             COMPARE_SCHEMA => Self::Compare(parse(schema, bytes)?),
             COPY_SCHEMA => Self::Copy(parse(schema, bytes)?),
             VERIFY_SCHEMA => Self::Verify(parse(schema, bytes)?),
-            DOCTOR_SCHEMA | DOCTOR_SCHEMA_1 => Self::Doctor(parse(schema, bytes)?),
+            DOCTOR_SCHEMA => Self::Doctor(parse(schema, bytes)?),
             PLAN_SCHEMA => {
                 let record: PlanRecord = parse(schema, bytes)?;
                 if record.targets().all(|target| target.plan.is_none()) {

@@ -38,7 +38,6 @@ pub struct BenchRecord {
     pub summaries: Vec<Summary>,
     /// Effects of the location of drives, and of the choice of source and target; for a matrix
     /// only.
-    #[serde(default)]
     pub effects: Vec<LocationEffect>,
     /// Packet settings of devices, from their configuration spaces; for a calibration only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -241,7 +240,6 @@ pub struct RouteEvidence {
     #[serde(flatten)]
     pub evidence: Evidence,
     /// Verdict of this source on the route.
-    #[serde(default)]
     pub says: RouteVerdict,
 }
 
@@ -253,7 +251,6 @@ pub struct RouteEvidence {
 pub enum RouteVerdict {
     /// The source could not be looked at, or says nothing of routes.
     #[default]
-    #[serde(alias = "silent")]
     NotKnown,
     /// The observation fits the route, and would fit another.
     Consistent,
@@ -292,7 +289,6 @@ pub struct LinkLoad {
     pub ceiling: ByteRate,
     /// Share of the case's time in which it sends anything, headers, requests and acknowledgements too, 0 to 1:
     /// the mean of the whole run, however full it was for a part of it. `None` where nothing counts it.
-    #[serde(default)]
     pub busy: Option<f64>,
 }
 
@@ -316,35 +312,8 @@ pub struct Prediction {
     /// Gains by 10 % more of each limit, most first.
     pub gains: Vec<Gain>,
     /// Host-memory traffic: with all that devices write still in the processor's cache when it is read, and
-    /// with none of it. `None` in records of versions that did not say it.
-    #[serde(default)]
+    /// with none of it.
     pub host_memory: Option<(Bytes, Bytes)>,
-    /// The flow on which two engines disagreed most. Read from old records; the program does not write it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub furthest: Option<RateDifference>,
-}
-
-/// Rates of one flow by two engines, in old records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RateDifference {
-    /// Position of the flow in its case.
-    pub flow: u32,
-    /// Its source and target as typed, with a number where one before it has the same.
-    pub name: String,
-    /// Its rate by the flow engine.
-    pub fluids: ByteRate,
-    /// Its rate by packets.
-    pub packets: ByteRate,
-    /// Rate by packets over that by the flow engine, less one.
-    pub difference: f64,
-    /// Differences up to this one may come from the length of the simulated time; `None` where rates still changed.
-    pub margin: Option<f64>,
-    /// Number of flows that run together there.
-    pub transfers: u32,
-    /// First time at which they do, from the start of the case.
-    pub from_ns: Nanos,
-    /// Duration altogether.
-    pub time_ns: Nanos,
 }
 
 /// Gain by 10 % more of a limit.

@@ -9,9 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Evidence, Machine, PairProof};
 
 /// Schema of [`DoctorRecord`].
-pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/2";
-/// Its first version, which is read as one without uses and steps.
-pub const DOCTOR_SCHEMA_1: &str = "peerlane.doctor/1";
+pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/1";
 
 /// A machine examined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,7 +35,6 @@ pub struct DoctorRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_devices: Option<String>,
     /// The uses that the devices allow; several entries of one use where its pairs differ.
-    #[serde(default)]
     pub uses: Vec<UseRecord>,
     /// Of two devices: memory that payload between a network controller and a drive may rest in, each with its command;
     /// reasons why a pair is slow although nothing is wrong with it.
@@ -46,7 +43,6 @@ pub struct DoctorRecord {
     /// Obstacles, the most costly first.
     pub findings: Vec<Finding>,
     /// The plan: what to do, in order.
-    #[serde(default)]
     pub steps: Vec<PlanStep>,
     /// Settings of libraries that bear on routes and force none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -129,10 +125,8 @@ pub struct Finding {
     /// Observations that it rests on.
     pub evidence: Vec<Evidence>,
     /// The uses that it bears on.
-    #[serde(default)]
     pub uses: Vec<Use>,
     /// Number of pairs of these uses that it bears on.
-    #[serde(default)]
     pub pairs: u64,
     /// The fix; `None` where none is known.
     pub fix: Option<Fix>,
@@ -145,7 +139,6 @@ pub struct Finding {
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
     /// Some devices cannot reach each other, or one cannot take part.
-    #[serde(alias = "everything")]
     Routes,
     /// A possible route is slower than it could be.
     Speed,
@@ -172,9 +165,6 @@ pub enum FindingKind {
     KernelWithoutP2pdma,
     /// The kernel is built without an option that peers of a GPU take.
     KernelOptionMissing,
-    /// A drive, or memory of a device, is missing; only records of version 1 say so.
-    #[serde(alias = "no-drive", alias = "no-memory")]
-    DeviceMissing,
     /// A drive has a memory buffer that the kernel did not take.
     MemoryNotRegistered,
     /// A memory is not offered to peers: its drive supports only reads or only writes there.

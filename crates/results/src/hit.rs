@@ -32,7 +32,6 @@ pub struct HitRecord {
     /// Donard's program prints, which only means something next to the score of the picture itself.
     pub score: f32,
     /// Method of the search.
-    #[serde(default)]
     pub method: ScanMethod,
 }
 

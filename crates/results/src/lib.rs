@@ -26,8 +26,8 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, DevicePackets, Direction, FlowRecord,
-    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RateDifference,
-    RouteEvidence, RouteVerdict, Spread, Summary,
+    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RouteEvidence,
+    RouteVerdict, Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable,
@@ -39,14 +39,14 @@ pub use copy::{
     TargetOutcome, Verification,
 };
 pub use doctor::{
-    AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
-    LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, UseRecord,
+    AssumedSetting, Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, LibrarySetting,
+    NcclSetting, Needs, PlanStep, Setting, Unknown, UseRecord,
 };
 pub use ends::{EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, NetworkFacts};
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{
-    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
-    ExportRecord, ExportStatus, OwnExport, PoolUse,
+    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, Export, ExportMemory, ExportRecord, ExportStatus, PoolUse,
+    ServedExport,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
 pub use machine::warnings_of_machine;

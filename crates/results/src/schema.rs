@@ -1,16 +1,14 @@
 //! JSON Schema of every record, from the types and their docstrings.
 //!
-//! The schema says what a reader can count on: what was optional or came after the first version of a
-//! record is not required. Numbers say their unit in `x-unit`.
+//! Fields that may be left out are not required. Numbers say their unit in `x-unit`.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, CopyRecord,
-    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA,
-    ErrorRecord, ExportList, ExportRecord, ExportStatus, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA,
-    PlanRecord, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA,
-    Workload,
+    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, ErrorRecord,
+    ExportRecord, ExportStatus, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord,
+    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -42,7 +40,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<PlanRecord>(PLAN_SCHEMA),
         RecordSchema::for_type::<VerifyRecord>(VERIFY_SCHEMA),
         RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
-        RecordSchema::for_type::<ExportList>(EXPORTS_SCHEMA),
         RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),
         RecordSchema::for_type::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),

@@ -193,15 +193,6 @@ pub enum Warning {
         /// Number of all transfers.
         of: u32,
     },
-    /// Two engines disagreed on the rate of a predicted case. Read from old records; the program does not write it.
-    EnginesDiffer {
-        /// The case.
-        case: String,
-        /// Its rate by the flow engine.
-        fluids: ByteRate,
-        /// Its rate by packets.
-        packets: ByteRate,
-    },
     /// A prediction has peers that the kernel would not permit, or perhaps not.
     NotPermitted {
         /// Owner of the memory.
@@ -317,7 +308,6 @@ impl Warning {
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::PacketsInstead { .. } => "`--engine flow` has the rates of the flow engine",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
-            Self::EnginesDiffer { .. } => "predict the case again: packets decide its rate now",
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host`, too"
             }
@@ -433,10 +423,6 @@ impl fmt::Display for Warning {
                 f,
                 "rates of {case} by the flow engine had not settled (a change of {} was still to come): packets decide",
                 PerMille(*per_mille)
-            ),
-            Self::EnginesDiffer { case, fluids, packets } => write!(
-                f,
-                "{case}: packet engine {packets}, flow engine {fluids}; treat the prediction as uncertain by that much"
             ),
             Self::NotPermitted { memory, initiator, others, reason } => {
                 write!(f, "peer to peer between {initiator} and {memory}")?;

@@ -34,7 +34,7 @@ pub(crate) use comparison::comparison;
 use copy::copy;
 pub(crate) use doctor::doctor;
 use explanation::explanation;
-pub(crate) use export::{export, exports};
+pub(crate) use export::exports;
 pub(crate) use jobs::{copies, plans};
 pub(crate) use overwrite_question::question;
 pub(crate) use overwritten::OverwrittenRanges;

@@ -79,8 +79,8 @@ fn predictions_follow_schemas() {
         ("sim pair workload.toml", "peerlane.bench/1"),
         ("sim pair workload.toml --engine closed", "peerlane.bench/1"),
         ("sim pair workload.toml --vary depth=1,2 --vary a.lanes=1,2", "peerlane.sim-variants/1"),
-        ("reproduce", "peerlane.reproduce/2"),
-        ("reproduce --predictions", "peerlane.predictions/2"),
+        ("reproduce", "peerlane.reproduce/1"),
+        ("reproduce --predictions", "peerlane.predictions/1"),
     ] {
         assert_eq!(printed(at, words)["schema"], id, "{words}");
     }
@@ -117,7 +117,6 @@ fn writer(schema: &str) -> fn(&str) -> serde_json::Result<String> {
         results::PLAN_SCHEMA => written::<results::PlanRecord>,
         results::VERIFY_SCHEMA => written::<results::VerifyRecord>,
         results::EXPORT_SCHEMA => written::<results::ExportRecord>,
-        results::EXPORTS_SCHEMA => written::<results::ExportList>,
         results::EXPORT_STATUS_SCHEMA => written::<results::ExportStatus>,
         results::DOCTOR_SCHEMA => written::<results::DoctorRecord>,
         results::TOPO_DIFF_SCHEMA => written::<results::TopoDiffRecord>,
