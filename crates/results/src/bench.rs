@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BytesByRoute, CaseSpec, Evidence, HostMemoryTraffic, Latency, Limit, Machine, Percentiles,
-    StageRecord, Verification, Warning, Workload,
+    BytesByRoute, CaseSpec, HostMemoryTraffic, Latency, Limit, Machine, Percentiles, RouteEvidence,
+    RouteVerdict, StageRecord, Verification, Warning, Workload,
 };
 
 /// Schema of [`BenchRecord`].
@@ -32,7 +32,7 @@ pub struct BenchRecord {
     pub basis: Basis,
     /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction, which has no date.
     pub started_s: Option<u64>,
-    /// Every run of every case, in the order in which they ran.
+    /// Every run of every case, in the order of their starts.
     pub cases: Vec<CaseRecord>,
     /// One for each case that ran, in the order of the workload.
     pub summaries: Vec<Summary>,
@@ -81,7 +81,7 @@ pub struct LocationEffect {
     /// `source` or `target`.
     pub place: String,
     /// Rate of near pairs over that of the others, what each drive does by itself taken out; of an end,
-    /// rate of its fastest drive over that of its slowest, what the other end does taken out.
+    /// rate of its fastest drive over that of its slowest, the share of the other end taken out.
     pub near_over_far: f64,
     /// The chance of a difference at least as large where that does not matter.
     pub chance: f64,
@@ -233,44 +233,6 @@ pub struct CpuCost {
     pub kernel_threads_ns: Option<Nanos>,
 }
 
-/// One source of evidence on the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RouteEvidence {
-    /// The source and its observation, or the reason why it could not be read.
-    #[serde(flatten)]
-    pub evidence: Evidence,
-    /// Verdict of this source on the route.
-    pub says: RouteVerdict,
-}
-
-/// Verdict of evidence on the route that bytes took.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouteVerdict {
-    /// The source could not be looked at, or says nothing of routes.
-    #[default]
-    NotKnown,
-    /// The observation fits the route, and would fit another.
-    Consistent,
-    /// The observation fits this route only.
-    Shown,
-    /// The observation does not fit the route: the result is an error.
-    Contradicted,
-}
-
-impl fmt::Display for RouteVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::NotKnown => "unknown",
-            Self::Consistent => "consistent",
-            Self::Shown => "shown",
-            Self::Contradicted => "contradicted",
-        })
-    }
-}
-
 /// Load of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
@@ -287,7 +249,7 @@ pub struct LinkLoad {
     pub payload: ByteRate,
     /// Most payload a second that the link carries.
     pub ceiling: ByteRate,
-    /// Share of the case's time in which it sends anything, headers, requests and acknowledgements too, 0 to 1:
+    /// Share of the case's time spent sending anything, headers, requests and acknowledgements too, 0 to 1:
     /// the mean of the whole run, however full it was for a part of it. `None` where nothing counts it.
     pub busy: Option<f64>,
 }

@@ -187,7 +187,7 @@ pub enum Incomparable {
     },
     /// Evidence contradicts the route of a run.
     Route {
-        /// The run of which this is true.
+        /// The run with such evidence.
         run: WhichRun,
     },
     /// The case is in one of the runs only.

@@ -9,14 +9,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, EndpointFacts, ExportStatus, Limit, MemoryFacts, MemoryKind, Route, RouteEvidence,
-    RouteVerdict, Shape, VerifyMode, Warning,
+    Asked, EndpointFacts, ExportStatus, Limit, Machine, MemoryFacts, MemoryKind, Route,
+    RouteEvidence, RouteVerdict, Shape, VerifyMode, Warning,
 };
 
 /// Schema of [`CopyRecord`].
 pub const COPY_SCHEMA: &str = "peerlane.copy/1";
 
-/// Results of copies, in the order in which they were asked for.
+/// Results of copies, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyRecord {
     /// [`COPY_SCHEMA`].
@@ -58,7 +58,7 @@ pub struct JobOutcome {
     /// Payload read from the source to be written: each byte once, whatever the number of targets. The
     /// tail of a target whose end is not a whole block is read once more.
     pub read: Bytes,
-    /// Outcome of each target, in the order in which they were named.
+    /// Outcome of each target, in the order of their names on the command line.
     pub targets: Vec<TargetOutcome>,
 }
 
@@ -80,7 +80,7 @@ pub struct CopyFailure {
     pub errors: Vec<String>,
     /// Advice for a person.
     pub hint: Option<String>,
-    /// The journal by which the copy can go on.
+    /// The journal that the copy can go on by.
     pub journal: Option<String>,
     /// The exit status that a copy to this target alone would have ended with.
     pub exit: u8,
@@ -152,7 +152,7 @@ pub struct StageRecord {
     pub chunks: u64,
     /// Bytes of these.
     pub bytes: Bytes,
-    /// Time in which it had one chunk at least.
+    /// Time during which it had at least one chunk.
     pub busy_ns: Nanos,
     /// From the start on a chunk to its end, as the engine sees it.
     pub latency: Percentiles,
@@ -189,19 +189,6 @@ impl CompletedCopy {
         self.limits.sort_by_key(|limit| limit.bytes_per_second);
         self
     }
-}
-
-/// The machine that a command ran on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
-    /// Host name, or the machine's name in its description.
-    pub name: String,
-    /// FNV-1a digest of the fabric's TOML form, hexadecimal.
-    pub fabric: String,
-    /// Kernel release.
-    pub kernel: Option<String>,
-    /// Version of this program.
-    pub program: String,
 }
 
 /// Payload by the route it took; bytes whose route is unknown are in neither.
@@ -302,21 +289,4 @@ pub struct Verification {
     pub bytes: Bytes,
     /// Blocks that differ; a finished copy has none.
     pub mismatches: u64,
-}
-
-/// One thing that was looked at to know the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Evidence {
-    /// The source of evidence.
-    pub looked_at: String,
-    /// Its observation.
-    pub showed: String,
-}
-
-impl Evidence {
-    /// The same with its verdict on the route.
-    #[must_use]
-    pub fn says(self, says: RouteVerdict) -> RouteEvidence {
-        RouteEvidence { evidence: self, says }
-    }
 }

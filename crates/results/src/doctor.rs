@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use peerlane_reach::{RouteState, Use};
+use peerlane_reach::{RouteState, Use, UseAnswer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct DoctorRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_devices: Option<String>,
     /// The uses that the devices allow; several entries of one use where its pairs differ.
-    pub uses: Vec<UseRecord>,
+    pub uses: Vec<UseAnswer>,
     /// Of two devices: memory that payload between a network controller and a drive may rest in, each with its command;
     /// reasons why a pair is slow although nothing is wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -91,24 +91,6 @@ pub struct AssumedSetting {
     pub effect: String,
     /// The machine is judged otherwise with it.
     pub changes: bool,
-}
-
-/// Pairs of a use that have one state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UseRecord {
-    /// The use.
-    #[serde(rename = "use")]
-    pub of_use: Use,
-    /// The route that payload takes.
-    pub state: RouteState,
-    /// Number of pairs that have it.
-    pub pairs: u64,
-    /// Number of all pairs of the use.
-    pub of: u64,
-    /// The facts that decide for most of them.
-    pub because: String,
-    /// One of them.
-    pub example: [String; 2],
 }
 
 /// An obstacle to peer-to-peer traffic.
@@ -197,7 +179,7 @@ pub enum FindingKind {
     SmallWindow,
     /// A window lies above the addresses that a peer can send.
     WindowOutOfReach,
-    /// The module by which network controllers reach memory of GPUs is not loaded.
+    /// The module that lets network controllers reach memory of GPUs is not loaded.
     PeerModuleMissing,
     /// The driver of a GPU keeps its memory from peers until options are set.
     GpuMemoryNotLent,
@@ -209,9 +191,9 @@ pub enum FindingKind {
     FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
-    /// The kernel takes the window of an FPGA card for what it is not.
+    /// The kernel mistakes the window of an FPGA card for another kind of memory.
     FpgaKernel,
-    /// Switch and DNA say different things of which drive shares its board with an FPGA.
+    /// Switch and DNA name different drives on the board of an FPGA.
     FpgaPairing,
     /// The driver `nvme` does not serve a drive: another one has it, or none.
     DriveNotServed,
@@ -240,7 +222,7 @@ pub struct Fix {
     pub commands: Vec<String>,
     /// The protection that it weakens.
     pub weakens: Option<String>,
-    /// The moment from which it is in force.
+    /// The moment when it takes effect.
     pub needs: Needs,
     /// Settings of the boot configuration that do the same for good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -272,7 +254,7 @@ pub struct PlanStep {
     pub order: u32,
     /// It is in force only after a restart of the machine; all of these share one.
     pub reboot: bool,
-    /// The moment from which it is in force.
+    /// The moment when it takes effect.
     pub needs: Needs,
     /// Description in words.
     pub what: String,
@@ -291,7 +273,7 @@ pub struct PlanStep {
     pub settings: Vec<Setting>,
 }
 
-/// The moment from which a fix is in force.
+/// The moment when a fix takes effect.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -41,7 +41,7 @@ pub struct Export {
     pub listen: String,
     /// Number of the serving process; `None` for a leftover of a killed one.
     pub process: Option<u32>,
-    /// What the serving program set up; `None` in a list.
+    /// Settings of the serving program; `None` in a list.
     pub served: Option<ServedExport>,
 }
 
@@ -122,6 +122,6 @@ pub struct PoolUse {
     pub size: Bytes,
     /// Most bytes in use in one sample, by any user of the memory.
     pub most_used: Bytes,
-    /// Samples in which some of it was in use.
+    /// Samples that found some of it in use.
     pub samples_in_use: u64,
 }

@@ -1,4 +1,4 @@
-//! A hit of `peerlane scan`: where in which image the picture is.
+//! A hit of `peerlane scan`: an image, and the place of the picture in it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -6,14 +6,14 @@ use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use peerlane_reach::RouteState;
+use peerlane_reach::{ExplanationStep, MapType, RouteState};
 
 use crate::{EndpointFacts, MemoryFacts, PairProof, PairRecord, Warning};
 
 /// Schema of [`PlanRecord`].
 pub const PLAN_SCHEMA: &str = "peerlane.plan/1";
 
-/// Plans, in the order in which they were asked for: jobs with targets, as in a
+/// Plans, in the order of the request: jobs with targets, as in a
 /// [`CopyRecord`](crate::CopyRecord).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
@@ -168,7 +168,7 @@ pub struct Asked {
     pub target_offset: Bytes,
     /// Check of the content at the target.
     pub verify: VerifyMode,
-    /// Overwriting what is there is allowed.
+    /// Overwriting the target's content is allowed.
     pub force: bool,
     /// Stages that work on each chunk between read and write, as typed.
     pub stages: Vec<String>,
@@ -194,40 +194,15 @@ impl Asked {
     }
 }
 
-/// The kernel's decision about one memory and one drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Turned around inside a switch.
-    BusAddress,
-    /// Through the host bridge, not through memory.
-    ThroughHostBridge,
-    /// Refused.
-    NotSupported,
-    /// Cannot be decided from here; a probe decides.
-    Unknown,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::BusAddress => "inside the switch",
-            Self::ThroughHostBridge => "through the host bridge",
-            Self::NotSupported => "refused",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
 /// A memory that was considered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// The memory.
     pub memory: MemoryFacts,
     /// The source drive writing into it.
-    pub source: Verdict,
+    pub source: MapType,
     /// The target drive reading out of it.
-    pub target: Verdict,
+    pub target: MapType,
     /// Hops up and down for both drives together; lower is nearer.
     pub distance: Option<u32>,
     /// Reasons why it cannot be used, in words; empty where it can.
@@ -332,15 +307,6 @@ pub struct Explanation {
     pub steps: Vec<ExplanationStep>,
 }
 
-/// One check of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplanationStep {
-    /// The object of the check and the finding.
-    pub finding: String,
-    /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
-    pub source: String,
-}
-
 /// An answer to a probe: the kernel's to a block read from an end into a memory, or a library's to the registration of
 /// an end and of memory of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -350,7 +316,7 @@ pub struct Probe {
     /// Path of the end.
     pub endpoint: String,
     /// Verdict of the plan.
-    pub predicted: Verdict,
+    pub predicted: MapType,
     /// Answer of the kernel or of the library.
     pub answer: ProbeAnswer,
     /// True when the two agree; `None` where one of them is not an answer.
@@ -363,9 +329,9 @@ pub struct Probe {
 pub enum ProbeAnswer {
     /// The request succeeded.
     Permitted,
-    /// The library took what it was given, and gave it back; no payload moved, so its route is open.
+    /// The library registered the ends and released them; no payload moved, so its route is open.
     Registered {
-        /// What it took, and what it says of itself.
+        /// The ends that it registered, and its own properties.
         showed: String,
     },
     /// The kernel or the library refused it.

@@ -30,7 +30,7 @@ pub struct VerifyRecord {
     pub elapsed_ns: Nanos,
     /// Differing blocks (4 KiB, or the larger of both ends) of a source, or chunks of a manifest.
     pub mismatches: u64,
-    /// Bytes for which the target has no room: it ends before.
+    /// Bytes that the target has no room for: it ends before.
     pub missing: Bytes,
     /// Bytes of a target file behind the end of the content, where it is compared from its start.
     pub surplus: Bytes,
@@ -57,9 +57,9 @@ pub struct ComparedSource {
     pub offset: Bytes,
     /// A sample or everything.
     pub mode: VerifyMode,
-    /// Time in which a CPU compared and hashed, while reads went on.
+    /// Time that a CPU spent comparing and hashing, while reads went on.
     pub comparing_ns: Nanos,
-    /// Digests of what was compared.
+    /// Digests of the compared content.
     pub digest: Digest,
     /// The first difference in content.
     pub first: Option<Difference>,
@@ -100,7 +100,7 @@ impl VerifyRecord {
     }
 }
 
-/// Digests of what was compared, in the order of offsets.
+/// Digests of the compared content, in the order of offsets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Digest {
     /// Name of the algorithm: `xxh3-64`, with the seed zero.
@@ -126,7 +126,7 @@ pub struct Difference {
     pub target_bytes: String,
 }
 
-/// A chunk that is not what the manifest says.
+/// A chunk that differs from the manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChunkDifference {
     /// Offset in the copy.
@@ -135,6 +135,6 @@ pub struct ChunkDifference {
     pub length: Bytes,
     /// Digest in the manifest.
     pub expected: String,
-    /// Digest of what is there.
+    /// Digest of the content.
     pub found: String,
 }

@@ -48,7 +48,7 @@ pub enum Warning {
         /// The memory.
         memory: String,
     },
-    /// The machine is emulated: what is shown holds for semantics, not for speed.
+    /// The machine is emulated: results hold for semantics, not for speed.
     Emulated {
         /// Sign of the emulation: a vendor, a device.
         sign: String,
@@ -103,7 +103,7 @@ pub enum Warning {
     SourceInUse {
         /// Its mount point, or its holder.
         by: String,
-        /// Set where the running system needs it, so that it cannot be unmounted.
+        /// Set where the running system needs it and it cannot be unmounted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         carries_system: bool,
     },
@@ -136,7 +136,7 @@ pub enum Warning {
         /// Temperature at which it starts to warn, in the same unit.
         limit: i32,
     },
-    /// Written data may still lie in a cache of the drive, so that the rate does not last.
+    /// Written data may still lie in a cache of the drive, so the rate does not last.
     InWriteCache {
         /// The drive.
         drive: String,
@@ -177,7 +177,7 @@ pub enum Warning {
         /// Their remaining change, on average over time, in thousandths.
         per_mille: u32,
     },
-    /// Rates of the flow engine had not settled, so that those of packets were predicted instead.
+    /// Rates of the flow engine had not settled, so those of packets were predicted instead.
     PacketsInstead {
         /// The case.
         case: String,
@@ -231,7 +231,7 @@ pub enum Warning {
         /// Bytes a second that each was taken for.
         taken_as: ByteRate,
     },
-    /// A prediction has peers behind a root complex of which nothing states what it passes between them.
+    /// A prediction has peers behind a root complex without a stated rate between them.
     PeersNotStated {
         /// Its host bridge, or several of them, the first few.
         through: Vec<String>,

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use peerlane_fabric::{BlockDevice, QueueLimits};
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, Plan as CopyPlan,
-    Refusal, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, MapType, MemoryFacts, MemoryKind,
+    Plan as CopyPlan, Refusal, Route, RouteChoice, Shape as CopyShape, VerifyMode,
 };
 use peerlane_units::Bytes;
 
@@ -97,8 +97,8 @@ fn copy_plan(
     };
     let candidate = |number| Candidate {
         memory: memory(number),
-        source: Verdict::BusAddress,
-        target: Verdict::BusAddress,
+        source: MapType::BusAddress,
+        target: MapType::BusAddress,
         distance: None,
         refusals: Vec::new(),
         facts: Vec::new(),

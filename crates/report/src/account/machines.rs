@@ -1,6 +1,6 @@
 //! Machines examined, and plans.
 
-use peerlane_results::{DoctorRecord, Limit, Plan, PlanRecord, PlanStep, UseRecord, Warning};
+use peerlane_results::{DoctorRecord, Limit, Plan, PlanRecord, PlanStep, UseAnswer, Warning};
 
 use super::{machine_facts, warnings};
 use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
@@ -63,7 +63,7 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (RecordVerdict, Secti
 }
 
 fn uses_table(record: &DoctorRecord) -> Option<Block> {
-    let row = |one: &UseRecord| {
+    let row = |one: &UseAnswer| {
         vec![
             Cell::text(one.of_use.to_string()),
             Cell::text(one.state.to_string()),
@@ -161,8 +161,8 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
             let refusals = candidate.refusals.join("; ");
             vec![
                 Cell::text(&candidate.memory.name),
-                Cell::text(candidate.source.to_string()),
-                Cell::text(candidate.target.to_string()),
+                Cell::text(candidate.source.turning_point()),
+                Cell::text(candidate.target.turning_point()),
                 candidate.distance.map_or_else(Cell::none, |hops| {
                     Cell::number(f64::from(hops), hops.to_string())
                 }),

@@ -203,7 +203,7 @@ fn findings_table(record: &NodesRecord) -> Option<Block> {
 }
 
 fn uses(doctor: &peerlane_results::DoctorRecord) -> String {
-    let one = |entry: &peerlane_results::UseRecord| format!("{}: {}", entry.of_use, entry.state);
+    let one = |entry: &peerlane_results::UseAnswer| format!("{}: {}", entry.of_use, entry.state);
     doctor.uses.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
