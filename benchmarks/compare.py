@@ -24,7 +24,7 @@ def bench(arguments, source, record, seed):
 
 def compare(arguments, files, threshold="0.1%"):
     answer = run([arguments.peerlane, "bench", "compare", *files, "--threshold", threshold, "--json"], statuses=(0, 1))
-    return json.loads(answer.text)
+    return json.loads(answer.text)["nodes"][0]["comparison"]
 
 
 def slow_down(record, percent):

@@ -24,7 +24,7 @@ def copy(arguments, source, target, trace):
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, words))}: status {done.returncode}\n{done.stderr.decode()}")
     cpu = (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
-    record = json.loads(done.stdout)
+    record = json.loads(done.stdout)["jobs"][0]["targets"][0]["copied"]
     return {"copy": record["elapsed_ns"], "copy cpu": record["cpu"]["user_ns"] + record["cpu"]["system_ns"],
             "program": program, "program cpu": int(cpu * 1e9)}
 

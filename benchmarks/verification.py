@@ -49,7 +49,7 @@ def compare_in_memory(arguments):
         target.write_bytes(source.read_bytes())
         for _ in range(arguments.repeats + 1):
             record = json.loads(run([arguments.peerlane, "verify", source, target, "--json"]).text)
-            times.append(record["comparing_ns"])
+            times.append(record["against"]["source"]["comparing_ns"])
     return times[1:]
 
 

@@ -25,8 +25,8 @@ use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, NodesComparison, NodesRecord,
-    Plan, Workload,
+    BenchRecord, BytesByRoute, CompareRecord, CopyRecord, ExportStatus, NodesRecord, PlanRecord,
+    Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -296,12 +296,11 @@ pub fn journal(bytes: &[u8]) {
 /// A record or a plan as JSON: a written one reads back the same.
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
-    returns::<Plan>(bytes);
+    returns::<PlanRecord>(bytes);
     returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
-    returns::<Comparison>(bytes);
+    returns::<CompareRecord>(bytes);
     returns::<NodesRecord>(bytes);
-    returns::<NodesComparison>(bytes);
     nodes(bytes);
 }
 

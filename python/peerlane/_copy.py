@@ -71,10 +71,12 @@ def plan(
     Examples
     --------
     >>> import peerlane
-    >>> found = peerlane.plan("a", "b", machine="pair")
-    >>> found["route"], found["candidates"][0]["memory"]["name"]
-    ('p2p', 'cmb:c')
-    >>> peerlane.plan("a", "b", machine="split", route="p2p")["route"] is None
+    >>> record = peerlane.plan("a", "b", machine="pair")
+    >>> found = record["jobs"][0]["targets"][0]
+    >>> found["state"], found["plan"]["candidates"][0]["memory"]["name"]
+    ('direct', 'cmb:c')
+    >>> record = peerlane.plan("a", "b", machine="split", route="p2p")
+    >>> record["jobs"][0]["targets"][0]["plan"]["route"] is None
     True
     """
     return cast(Record, json.loads(_peerlane.plan(_passed_on(locals()))))
@@ -135,7 +137,8 @@ def copy(
     Returns
     -------
     dict
-        ``peerlane.copy/...``: the bytes moved, their route, its evidence and their cost.
+        ``peerlane.copy/1``: one job with one target. Its ``copied`` says what was moved, by which
+        route, on what evidence, at what cost.
 
     Raises
     ------
@@ -159,7 +162,8 @@ def copy(
     >>> import pathlib, peerlane
     >>> _ = pathlib.Path("source.bin").write_bytes(bytes(10_000))
     >>> record = peerlane.copy("source.bin", "target.bin", route="host", verify="full")
-    >>> record["route"], record["bytes"], record["verification"]["mismatches"]
+    >>> copied = record["jobs"][0]["targets"][0]["copied"]
+    >>> copied["route"], copied["bytes"], copied["verification"]["mismatches"]
     ('host', 10000, 0)
     """
     arguments = _passed_on(locals(), but="progress")

@@ -1,7 +1,9 @@
 //! `peerlane.copy`: plans and moves.
 
 use peerlane::machines::{self, LookDepth, MachineSource};
-use peerlane::{MonotonicClock, Nanos, Phase, Surveyor, Tools, Watch};
+use peerlane::{
+    CopyRecord, JobOutcome, MonotonicClock, Nanos, Phase, Surveyor, TargetOutcome, Tools, Watch,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -39,5 +41,12 @@ fn carry_out(
     let surveyor = Surveyor::new(&clock, deadline).with_surveys(&options.surveys);
     let plan = peerlane::plan(&fabric, asked, &surveyor)?;
     let mut tools = Tools { clock: &clock, watch, seed: peerlane::seed(), deadline, options };
-    json(&peerlane::copy(&fabric, &plan, &mut tools)?)
+    let mut copied = peerlane::copy_fan_out(&fabric, &[plan], &mut tools)?;
+    let target = TargetOutcome {
+        target: asked.target.clone(),
+        copied: Some(copied.targets.swap_remove(0)?),
+        failure: None,
+    };
+    let job = JobOutcome { source: asked.source.clone(), read: copied.read, targets: vec![target] };
+    json(&CopyRecord::new(vec![job]))
 }

@@ -56,7 +56,8 @@ pub(crate) fn plan(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult<Str
     Ok(py.detach(|| {
         let fabric = machine.read(LookDepth::Quiet)?;
         let clock = MonotonicClock::start();
-        json(&peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?)
+        let plan = peerlane::plan(&fabric, &asked, &Surveyor::new(&clock, DEADLINE))?;
+        json(&peerlane::plan_record(&fabric, vec![vec![plan]]))
     })?)
 }
 

@@ -80,7 +80,7 @@ def test_file_system_is_read(path, found):
 
 
 def test_bench_record_gives_rates():
-    text = (ROOT / "fixtures/results/samples/bench-stream.json").read_text()
+    text = (ROOT / "fixtures/results/bench-stream.json").read_text()
     first = outputs.bench_cases(text)[0]
     assert first == {"name": "read into memory, host", "gb_s": 1.754}
     record = json.loads(text)

@@ -58,7 +58,8 @@ def test_a_machine_that_is_not_there_is_named_with_a_hint():
 
 
 def test_a_refused_route_is_a_reason_and_no_error():
-    plan = peerlane.plan("a", "b", route="p2p", machine="split")
+    record = peerlane.plan("a", "b", route="p2p", machine="split")
+    plan = record["jobs"][0]["targets"][0]["plan"]
     assert plan["route"] is None and plan["reason"]
     assert plan["candidates"][0]["refusals"]
 
@@ -118,7 +119,7 @@ def test_route_is_a_str_with_a_reason():
 
 def test_route_of_a_plan_is_its_own():
     split = peerlane.route("a", "b", machine="split")
-    plan = peerlane.plan("a", "b", machine="split")
+    plan = peerlane.plan("a", "b", machine="split")["jobs"][0]["targets"][0]["plan"]
     assert (split, split.reason) == (plan["route"], plan["reason"]) and split == "host"
 
 

@@ -29,7 +29,7 @@ pub use plan::route_answer::{RouteAnswer, RouteWord, route_answer};
 pub use plan::{
     LibraryQuestion, PlanError, ProbeTools, after_probes, ask_library, examine, examine_copy,
     examine_device, explain, is_no_copy, links_between, pair_ends, plan, plan_fan_out, plan_jobs,
-    plan_verdict, probe,
+    plan_record, plan_verdict, probe, target_plan,
 };
 pub use transfer::copy::{
     CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,

@@ -102,13 +102,13 @@ pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, DEADLINE, FanOut, Metadatum, MonotonicClock, Phase, PlanError,
     RouteAnswer, RouteWord, Scrub, Sparse, Start, Surveyor, Surveys, Tools, Watch, copy,
     copy_fan_out, endpoints::EndError, examine, examine_copy, explain, journal, load, plan,
-    plan_fan_out, probe, read, route_answer, verify,
+    plan_fan_out, plan_record, probe, read, route_answer, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};
 pub use peerlane_memory::{Lent, MemoryError, Region, cuda, host, lent};
 pub use peerlane_results::{
-    Asked, CopyRecord, DoctorRecord, FanOutRecord, Plan, Refusal, Route, RouteChoice, VerifyMode,
-    VerifyRecord, Warning, Workload,
+    Asked, CompletedCopy, CopyRecord, DoctorRecord, JobOutcome, Plan, PlanRecord, Refusal, Route,
+    RouteChoice, TargetOutcome, VerifyMode, VerifyRecord, Warning, Workload,
 };
 pub use peerlane_sim::{parameters, predict, reproduce};
 pub use peerlane_units::{ByteRate, Bytes, Nanos};

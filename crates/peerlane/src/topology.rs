@@ -3,7 +3,7 @@
 use peerlane_fabric::lspci::{KeyCount, SetAside, TextAccount};
 use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
 use peerlane_reach::{Decisions, Detail, Matrix, NEWEST_LIST, Need, Peers, Reach, representatives};
-use peerlane_results::{MapType, NetworkFacts, ReachCondition, RecordSchema};
+use peerlane_results::{Condition, MapType, NetworkFacts, RecordSchema};
 use peerlane_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -100,7 +100,7 @@ struct ReachRow {
     redirecting: Vec<String>,
     /// The outcomes of `conditional`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    conditions: Vec<ReachCondition>,
+    conditions: Vec<Condition>,
     /// The facts that `unknown` lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     needs: Vec<String>,
@@ -264,7 +264,7 @@ fn reach_row(
     let names = |ids: &[FunctionId]| -> Vec<String> {
         ids.iter().map(|&id| fabric.function(id).name.clone()).collect()
     };
-    let conditions = found.conditions.iter().map(ReachCondition::from);
+    let conditions = found.conditions.iter().cloned();
     ReachRow {
         memories: names(memories),
         initiators: names(initiators),

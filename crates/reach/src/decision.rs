@@ -6,6 +6,7 @@
 //! unbound, so ACS bits changed since then do not count. The IOMMU mode is no input: an IOMMU acts
 //! only through the ACS bits that the kernel sets once it finds one.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use peerlane_fabric::{
@@ -37,6 +38,24 @@ pub enum MapType {
     Conditional,
     /// Facts that are unknown would change the answer.
     Unknown,
+}
+
+impl MapType {
+    /// Returns whether facts that are unknown decide.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Conditional | Self::Unknown)
+    }
+
+    /// The place where requests turn, as a sentence about a path ends.
+    pub fn turning_point(self) -> &'static str {
+        match self {
+            Self::BusAddress => "inside the switch",
+            Self::ThroughHostBridge => "through the host bridge",
+            Self::NotSupported => "refused",
+            Self::Conditional => "depends on the CPU",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 impl fmt::Display for MapType {
@@ -73,12 +92,12 @@ pub struct Reach {
 }
 
 /// One outcome of a conditional decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
     /// The fact that is unknown.
     pub fact: UnknownFact,
     /// The value that leads to `verdict`, in words.
-    pub equals: &'static str,
+    pub equals: Cow<'static, str>,
     /// The decision then.
     pub verdict: MapType,
 }
@@ -403,7 +422,11 @@ fn through_host_bridge(
 }
 
 fn cpu_conditions() -> Vec<Condition> {
-    let outcome = |equals, verdict| Condition { fact: UnknownFact::Cpu, equals, verdict };
+    let outcome = |equals, verdict| Condition {
+        fact: UnknownFact::Cpu,
+        equals: Cow::Borrowed(equals),
+        verdict,
+    };
     vec![
         outcome("AuthenticAMD, family 0x17 (Zen) or later", MapType::ThroughHostBridge),
         outcome("any other", MapType::NotSupported),

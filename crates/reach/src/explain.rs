@@ -4,9 +4,12 @@
 //! gives the verdict and the facts behind it. This gives every step, those that settled nothing
 //! too.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use peerlane_fabric::{Acs, Fabric, FunctionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::decision::{MapType, Walk, decide};
 use crate::fact::{Fact, acs_bits};
@@ -14,16 +17,23 @@ use crate::fact::{Fact, acs_bits};
 const WALK: &str = "drivers/pci/p2pdma.c calc_map_type_and_dist()";
 const REDIRECT: &str = "drivers/pci/p2pdma.c pci_bridge_has_acs_redir()";
 
-/// One look of the kernel at the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
-    /// The object of the step, and the facts found there.
+/// One check of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplanationStep {
+    /// The object of the check and the finding.
     pub finding: String,
-    /// Kernel file and function, in Linux 7.2.
-    pub source: &'static str,
+    /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
+    pub source: Cow<'static, str>,
 }
 
-impl fmt::Display for Step {
+impl ExplanationStep {
+    /// A check with its finding.
+    pub fn new(finding: impl Into<String>, source: &'static str) -> Self {
+        Self { finding: finding.into(), source: Cow::Borrowed(source) }
+    }
+}
+
+impl fmt::Display for ExplanationStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} [{}]", self.finding, self.source)
     }
@@ -35,34 +45,43 @@ impl fmt::Display for Step {
 ///
 /// # Panics
 /// When an identifier comes from another fabric.
-pub fn explain(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<Step> {
+pub fn explain(
+    fabric: &Fabric,
+    provider: FunctionId,
+    initiator: FunctionId,
+) -> Vec<ExplanationStep> {
     let walk = Walk::new(fabric, provider, initiator);
     let reach = decide(fabric, provider, initiator);
     let mut steps = ways_up(fabric, &walk, provider, initiator);
     if walk.ancestor.is_some() {
         steps.extend(walk.tested().map(|id| redirection(fabric, id)));
-        steps.push(Step { finding: sum_of_redirections(fabric, &walk), source: WALK });
+        steps.push(ExplanationStep::new(sum_of_redirections(fabric, &walk), WALK));
     }
     let of_the_host_bridge = reach.facts.iter().filter(|fact| is_of_the_host_bridge(fact));
     steps.extend(
-        of_the_host_bridge.map(|fact| Step { finding: fact.to_string(), source: fact.source() }),
+        of_the_host_bridge.map(|fact| ExplanationStep::new(fact.to_string(), fact.source())),
     );
-    steps.push(Step { finding: verdict(&reach.map).to_owned(), source: WALK });
+    steps.push(ExplanationStep::new(verdict(&reach.map).to_owned(), WALK));
     steps
 }
 
-fn ways_up(fabric: &Fabric, walk: &Walk, provider: FunctionId, initiator: FunctionId) -> Vec<Step> {
+fn ways_up(
+    fabric: &Fabric,
+    walk: &Walk,
+    provider: FunctionId,
+    initiator: FunctionId,
+) -> Vec<ExplanationStep> {
     let name = |id: FunctionId| fabric.function(id).name.as_str();
     let chain =
         |side: &[FunctionId]| side.iter().map(|&id| name(id)).collect::<Vec<_>>().join(" -> ");
     let bridge = |id| fabric.bridges[fabric.bridge_of(id).0].name.as_str();
-    let upward = |what: &str, id: FunctionId, side: &[FunctionId]| Step {
+    let upward = |what: &str, id: FunctionId, side: &[FunctionId]| ExplanationStep {
         finding: match (walk.ancestor, side) {
             (Some(_), []) => format!("up from the {what}: {} itself is where they meet", name(id)),
             (Some(_), _) => format!("up from the {what}: {}", chain(side)),
             (None, _) => format!("up from the {what}: {} -> {}", chain(side), bridge(id)),
         },
-        source: WALK,
+        source: Cow::Borrowed(WALK),
     };
     let met = match walk.ancestor {
         Some(ancestor) => format!(
@@ -78,11 +97,11 @@ fn ways_up(fabric: &Fabric, walk: &Walk, provider: FunctionId, initiator: Functi
     vec![
         upward("provider", provider, &walk.provider_side),
         upward("initiator", initiator, &walk.initiator_side),
-        Step { finding: met, source: WALK },
+        ExplanationStep::new(met, WALK),
     ]
 }
 
-fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
+fn redirection(fabric: &Fabric, id: FunctionId) -> ExplanationStep {
     let function = fabric.function(id);
     let found = match function.acs {
         Acs::Absent => "no capability, so it does not redirect".to_owned(),
@@ -93,7 +112,7 @@ fn redirection(fabric: &Fabric, id: FunctionId) -> Step {
         }
         Acs::Present { control } => format!("control {control:#06x}: it does not redirect"),
     };
-    Step { finding: format!("ACS of {}: {found}", function.name), source: REDIRECT }
+    ExplanationStep::new(format!("ACS of {}: {found}", function.name), REDIRECT)
 }
 
 fn sum_of_redirections(fabric: &Fabric, walk: &Walk) -> String {
@@ -156,7 +175,7 @@ mod tests {
                    b nvme acs = 'absent'"
         ));
         let id = |name| fabric.find(name).expect(name);
-        explain(&fabric, id("b"), id("a")).iter().map(Step::to_string).collect()
+        explain(&fabric, id("b"), id("a")).iter().map(ExplanationStep::to_string).collect()
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use drivers::{
     environment_notes, gpu_link, guest, is_lent_by_xrt, missing_registry_keys, multipath_refuses,
     nature, needs_translation, nvidia_fs_question, nvidia_fs_refusal, rules, udev_refusal,
 };
-pub use explain::{Step, explain};
+pub use explain::{ExplanationStep, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};
 pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
 pub use network::NetworkDriveMemory;

@@ -1,9 +1,12 @@
 //! Facts that a fabric leaves open, with the commands that show them.
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// A fact that a conditional decision depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum UnknownFact {
     /// Vendor and family of the CPU.
     Cpu,
@@ -23,13 +26,6 @@ pub enum Need {
 }
 
 impl UnknownFact {
-    /// The word for it in records.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cpu => "cpu",
-        }
-    }
-
     /// The command that shows it.
     pub fn command(self) -> &'static str {
         match self {

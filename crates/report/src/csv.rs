@@ -3,7 +3,7 @@
 //! Leaves out records without runs: plans and examinations. A text that a spreadsheet would take for a formula
 //! gets an apostrophe in front.
 
-use peerlane_results::{Comparison, CopyRecord, RouteEvidence, VerifyRecord};
+use peerlane_results::{Comparison, CompletedCopy, Reference, RouteEvidence, VerifyRecord};
 
 use crate::account::Named;
 use crate::record::Record;
@@ -75,35 +75,23 @@ pub(crate) fn write(records: &[Named]) -> (String, Vec<String>) {
                     line.end(&mut text);
                 }
             }
-            Record::Copy(record) => copy_line(&named.name, "copy", record).end(&mut text),
-            Record::FanOut(record) => {
-                for record in record.targets.iter().filter_map(|target| target.record.as_ref()) {
-                    copy_line(&named.name, "fan-out", record).end(&mut text);
-                }
-            }
-            Record::Batch(batch) => {
-                let targets = batch.jobs.iter().flat_map(|job| &job.targets);
-                for record in targets.filter_map(|target| target.record.as_ref()) {
-                    copy_line(&named.name, "batch", record).end(&mut text);
-                }
-            }
-            Record::Compare(record) => {
-                for line in compare_lines(&named.name, record) {
-                    line.end(&mut text);
+            Record::Copy(record) => {
+                for copied in record.outcomes().filter_map(|(_, target)| target.copied.as_ref()) {
+                    copy_line(&named.name, copied).end(&mut text);
                 }
             }
             Record::Nodes(record) => nodes_lines(&named.name, record, &mut text),
-            Record::CompareNodes(record) => {
+            Record::Compare(record) => {
                 for node in &record.nodes {
                     for mut line in
                         node.comparison.iter().flat_map(|one| compare_lines(&named.name, one))
                     {
-                        line.text("node", &node.node).end(&mut text);
+                        line.text("node", node.node.as_deref().unwrap_or_default()).end(&mut text);
                     }
                 }
             }
             Record::Verify(record) => verify_line(&named.name, record).end(&mut text),
-            Record::Doctor(_) | Record::Plan(_) | Record::FanOutPlan(_) | Record::BatchPlan(_) => {}
+            Record::Doctor(_) | Record::Plan(_) => {}
         }
         if text.len() == before {
             left_out.push(named.name.clone());
@@ -207,10 +195,10 @@ fn bench_lines<'a>(
     })
 }
 
-fn copy_line(name: &str, kind: &str, record: &CopyRecord) -> CsvLine {
+fn copy_line(name: &str, record: &CompletedCopy) -> CsvLine {
     let mut line = CsvLine::default();
     line.text("record", name)
-        .text("kind", kind)
+        .text("kind", "copy")
         .text("machine", &record.machine.name)
         .text("fabric", &record.machine.fabric)
         .text("kernel", record.machine.kernel.as_deref().unwrap_or_default())
@@ -265,13 +253,17 @@ fn compare_lines<'a>(name: &'a str, record: &'a Comparison) -> impl Iterator<Ite
 }
 
 fn verify_line(name: &str, record: &VerifyRecord) -> CsvLine {
+    let content = match &record.against {
+        Reference::Source(source) => &source.end.path,
+        Reference::Manifest(manifest) => &manifest.path,
+    };
     let mut line = CsvLine::default();
     line.text("record", name)
         .text("kind", "verify")
         .text("machine", &record.machine.name)
         .text("fabric", &record.machine.fabric)
         .text("kernel", record.machine.kernel.as_deref().unwrap_or_default())
-        .text("source", &record.source.path)
+        .text("source", content)
         .text("target", &record.target.path)
         .number("bytes", record.bytes.0)
         .number("elapsed_ns", record.elapsed_ns.0)

@@ -106,7 +106,7 @@ mod tests {
 
     /// One run of each way: ends, path, and page faults.
     fn ran(ways: &[(&str, &str, Path, u64)]) -> BenchRecord {
-        let text = include_str!("../../../fixtures/results/samples/bench-sweep.json");
+        let text = include_str!("../../../fixtures/results/bench-sweep.json");
         let sample: BenchRecord = serde_json::from_str(text).unwrap();
         let mut record = sample.clone();
         (record.asked.cases, record.cases, record.summaries) = Default::default();

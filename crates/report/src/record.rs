@@ -4,11 +4,9 @@
 //! bounded here and text is made safe where it is shown.
 
 use peerlane_results::{
-    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
-    DOCTOR_SCHEMA_1, DoctorRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
-    NODES_SCHEMA, NodesComparison, NodesRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, Plan, PlanAnswer,
-    VERIFY_SCHEMA, VerifyRecord,
+    BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, Comparison, CopyRecord,
+    DOCTOR_SCHEMA, DoctorRecord, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord, VERIFY_SCHEMA,
+    VerifyRecord,
 };
 use peerlane_units::Bytes;
 use serde::Deserialize;
@@ -20,25 +18,20 @@ use crate::plain::plain;
 pub const RECORD_MAX: Bytes = Bytes(256 << 20);
 /// Most runs of one record.
 const RUNS_MAX: usize = 200_000;
-/// Most flows, evidence, limits or loads of one run, and targets or jobs of one record.
+/// Most flows, evidence, limits or loads of one run, and jobs of one record.
 const PARTS_MAX: usize = 4096;
+/// Most targets of all jobs of one record: a thousand jobs of 16 are the most that the program takes.
+const TARGETS_MAX: usize = 16_384;
 
 /// Every schema that can be shown.
-pub(crate) const SCHEMAS: [&str; 14] = [
+pub(crate) const SCHEMAS: [&str; 7] = [
     BENCH_SCHEMA,
     COMPARE_SCHEMA,
     COPY_SCHEMA,
-    FAN_OUT_SCHEMA,
-    BATCH_SCHEMA,
     VERIFY_SCHEMA,
     DOCTOR_SCHEMA,
-    DOCTOR_SCHEMA_1,
     PLAN_SCHEMA,
-    PLAN_ANSWER_SCHEMA,
-    FAN_OUT_PLAN_SCHEMA,
-    BATCH_PLAN_SCHEMA,
     NODES_SCHEMA,
-    COMPARE_NODES_SCHEMA,
 ];
 
 /// A record of any kind.
@@ -46,28 +39,18 @@ pub(crate) const SCHEMAS: [&str; 14] = [
 pub enum Record {
     /// Results of a workload.
     Bench(Box<BenchRecord>),
-    /// Two runs of a workload, compared.
-    Compare(Box<Comparison>),
-    /// Results of a copy.
-    Copy(Box<CopyRecord>),
-    /// Results of a copy with several targets.
-    FanOut(FanOutRecord),
-    /// Results of several copies.
-    Batch(BatchRecord),
+    /// Two runs of a workload next to each other.
+    Compare(CompareRecord),
+    /// Results of copies.
+    Copy(CopyRecord),
     /// Result of a comparison of two ends.
     Verify(Box<VerifyRecord>),
     /// A machine examined.
     Doctor(Box<DoctorRecord>),
-    /// Plan of a copy.
-    Plan(Box<Plan>),
-    /// Plan of a copy to several targets.
-    FanOutPlan(FanOutPlan),
-    /// The plans of several copies.
-    BatchPlan(BatchPlan),
+    /// Plans of copies.
+    Plan(PlanRecord),
     /// A task on several nodes.
     Nodes(Box<NodesRecord>),
-    /// Two runs on several nodes, compared.
-    CompareNodes(Box<NodesComparison>),
 }
 
 /// A text that is not a record that can be shown.
@@ -146,19 +129,16 @@ impl Record {
             BENCH_SCHEMA => Self::Bench(parse(schema, bytes)?),
             COMPARE_SCHEMA => Self::Compare(parse(schema, bytes)?),
             COPY_SCHEMA => Self::Copy(parse(schema, bytes)?),
-            FAN_OUT_SCHEMA => Self::FanOut(parse(schema, bytes)?),
-            BATCH_SCHEMA => Self::Batch(parse(schema, bytes)?),
             VERIFY_SCHEMA => Self::Verify(parse(schema, bytes)?),
-            DOCTOR_SCHEMA | DOCTOR_SCHEMA_1 => Self::Doctor(parse(schema, bytes)?),
-            PLAN_SCHEMA => Self::Plan(parse(schema, bytes)?),
-            PLAN_ANSWER_SCHEMA => {
-                let answer: PlanAnswer = parse(schema, bytes)?;
-                Self::Plan(Box::new(answer.plan.ok_or(ReadError::NoPlan)?))
+            DOCTOR_SCHEMA => Self::Doctor(parse(schema, bytes)?),
+            PLAN_SCHEMA => {
+                let record: PlanRecord = parse(schema, bytes)?;
+                if record.targets().all(|target| target.plan.is_none()) {
+                    return Err(ReadError::NoPlan);
+                }
+                Self::Plan(record)
             }
-            FAN_OUT_PLAN_SCHEMA => Self::FanOutPlan(parse(schema, bytes)?),
-            NODES_SCHEMA => Self::Nodes(parse(schema, bytes)?),
-            COMPARE_NODES_SCHEMA => Self::CompareNodes(parse(schema, bytes)?),
-            _ => Self::BatchPlan(parse(schema, bytes)?),
+            _ => Self::Nodes(parse(schema, bytes)?),
         };
         record.bounded()?;
         Ok(record)
@@ -167,20 +147,24 @@ impl Record {
     fn bounded(&self) -> Result<(), ReadError> {
         match self {
             Self::Bench(bench) => bench_bounded(bench),
-            Self::Compare(record) => comparison_bounded(record),
             Self::Nodes(record) => nodes_bounded(record),
-            Self::CompareNodes(record) => {
+            Self::Compare(record) => {
                 at_most("nodes", record.nodes.len(), PARTS_MAX)?;
                 let compared = record.nodes.iter().filter_map(|node| node.comparison.as_ref());
                 compared.into_iter().try_for_each(comparison_bounded)
             }
-            Self::FanOut(record) => at_most("targets", record.targets.len(), PARTS_MAX),
-            Self::Batch(record) => at_most("jobs", record.jobs.len(), PARTS_MAX),
+            Self::Copy(record) => {
+                at_most("jobs", record.jobs.len(), PARTS_MAX)?;
+                at_most("targets", record.outcomes().count(), TARGETS_MAX)
+            }
             Self::Doctor(record) => at_most("findings", record.findings.len(), PARTS_MAX),
-            Self::Plan(plan) => at_most("memories", plan.candidates.len(), PARTS_MAX),
-            Self::FanOutPlan(plan) => at_most("targets", plan.targets.len(), PARTS_MAX),
-            Self::BatchPlan(plan) => at_most("jobs", plan.jobs.len(), PARTS_MAX),
-            Self::Copy(_) | Self::Verify(_) => Ok(()),
+            Self::Plan(record) => {
+                at_most("jobs", record.jobs.len(), PARTS_MAX)?;
+                at_most("targets", record.targets().count(), TARGETS_MAX)?;
+                let mut plans = record.targets().filter_map(|target| target.plan.as_ref());
+                plans.try_for_each(|plan| at_most("memories", plan.candidates.len(), PARTS_MAX))
+            }
+            Self::Verify(_) => Ok(()),
         }
     }
 }

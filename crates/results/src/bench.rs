@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BytesByRoute, CaseSpec, Evidence, HostMemoryTraffic, Latency, Limit, Machine, Percentiles,
-    StageRecord, Verification, Warning, Workload,
+    BytesByRoute, CaseSpec, HostMemoryTraffic, Latency, Limit, Machine, Percentiles, RouteEvidence,
+    RouteVerdict, StageRecord, Verification, Warning, Workload,
 };
 
 /// Schema of [`BenchRecord`].
@@ -32,13 +32,12 @@ pub struct BenchRecord {
     pub basis: Basis,
     /// Start, in seconds since 1970-01-01 UTC; `None` for a prediction, which has no date.
     pub started_s: Option<u64>,
-    /// Every run of every case, in the order in which they ran.
+    /// Every run of every case, in the order of their starts.
     pub cases: Vec<CaseRecord>,
     /// One for each case that ran, in the order of the workload.
     pub summaries: Vec<Summary>,
     /// Effects of the location of drives, and of the choice of source and target; for a matrix
     /// only.
-    #[serde(default)]
     pub effects: Vec<LocationEffect>,
     /// Packet settings of devices, from their configuration spaces; for a calibration only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -82,7 +81,7 @@ pub struct LocationEffect {
     /// `source` or `target`.
     pub place: String,
     /// Rate of near pairs over that of the others, what each drive does by itself taken out; of an end,
-    /// rate of its fastest drive over that of its slowest, what the other end does taken out.
+    /// rate of its fastest drive over that of its slowest, the share of the other end taken out.
     pub near_over_far: f64,
     /// The chance of a difference at least as large where that does not matter.
     pub chance: f64,
@@ -234,46 +233,6 @@ pub struct CpuCost {
     pub kernel_threads_ns: Option<Nanos>,
 }
 
-/// One source of evidence on the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RouteEvidence {
-    /// The source and its observation, or the reason why it could not be read.
-    #[serde(flatten)]
-    pub evidence: Evidence,
-    /// Verdict of this source on the route.
-    #[serde(default)]
-    pub says: RouteVerdict,
-}
-
-/// Verdict of evidence on the route that bytes took.
-#[derive(
-    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum RouteVerdict {
-    /// The source could not be looked at, or says nothing of routes.
-    #[default]
-    #[serde(alias = "silent")]
-    NotKnown,
-    /// The observation fits the route, and would fit another.
-    Consistent,
-    /// The observation fits this route only.
-    Shown,
-    /// The observation does not fit the route: the result is an error.
-    Contradicted,
-}
-
-impl fmt::Display for RouteVerdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::NotKnown => "unknown",
-            Self::Consistent => "consistent",
-            Self::Shown => "shown",
-            Self::Contradicted => "contradicted",
-        })
-    }
-}
-
 /// Load of one direction of a link.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LinkLoad {
@@ -290,9 +249,8 @@ pub struct LinkLoad {
     pub payload: ByteRate,
     /// Most payload a second that the link carries.
     pub ceiling: ByteRate,
-    /// Share of the case's time in which it sends anything, headers, requests and acknowledgements too, 0 to 1:
+    /// Share of the case's time spent sending anything, headers, requests and acknowledgements too, 0 to 1:
     /// the mean of the whole run, however full it was for a part of it. `None` where nothing counts it.
-    #[serde(default)]
     pub busy: Option<f64>,
 }
 
@@ -316,35 +274,8 @@ pub struct Prediction {
     /// Gains by 10 % more of each limit, most first.
     pub gains: Vec<Gain>,
     /// Host-memory traffic: with all that devices write still in the processor's cache when it is read, and
-    /// with none of it. `None` in records of versions that did not say it.
-    #[serde(default)]
+    /// with none of it.
     pub host_memory: Option<(Bytes, Bytes)>,
-    /// The flow on which two engines disagreed most. Read from old records; the program does not write it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub furthest: Option<RateDifference>,
-}
-
-/// Rates of one flow by two engines, in old records.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RateDifference {
-    /// Position of the flow in its case.
-    pub flow: u32,
-    /// Its source and target as typed, with a number where one before it has the same.
-    pub name: String,
-    /// Its rate by the flow engine.
-    pub fluids: ByteRate,
-    /// Its rate by packets.
-    pub packets: ByteRate,
-    /// Rate by packets over that by the flow engine, less one.
-    pub difference: f64,
-    /// Differences up to this one may come from the length of the simulated time; `None` where rates still changed.
-    pub margin: Option<f64>,
-    /// Number of flows that run together there.
-    pub transfers: u32,
-    /// First time at which they do, from the start of the case.
-    pub from_ns: Nanos,
-    /// Duration altogether.
-    pub time_ns: Nanos,
 }
 
 /// Gain by 10 % more of a limit.

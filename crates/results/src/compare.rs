@@ -1,4 +1,4 @@
-//! Two runs of a workload beside each other.
+//! Two runs of a workload next to each other, on one machine or on each node of a cluster.
 
 use std::fmt;
 
@@ -7,22 +7,54 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Basis, Machine, Spread};
 
-/// Schema of [`Comparison`].
+/// Schema of [`CompareRecord`].
 pub const COMPARE_SCHEMA: &str = "peerlane.compare/1";
-/// Schema of [`NodesComparison`].
-pub const COMPARE_NODES_SCHEMA: &str = "peerlane.compare-nodes/1";
+
+/// Two runs of a workload compared, node by node where they are of a cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompareRecord {
+    /// [`COMPARE_SCHEMA`].
+    pub schema: String,
+    /// One for each node of either run, those of the run before first; a single one without a name for
+    /// runs of one machine.
+    pub nodes: Vec<NodeComparison>,
+    /// True when a case is certainly slower by more than the threshold. Each node has the confidence of
+    /// its own comparison.
+    pub has_regressed: bool,
+}
+
+impl CompareRecord {
+    /// The record of these comparisons.
+    pub fn new(nodes: Vec<NodeComparison>) -> Self {
+        let compared = nodes.iter().filter_map(|node| node.comparison.as_ref());
+        let has_regressed = compared.into_iter().any(|one| one.has_regressed);
+        Self { schema: COMPARE_SCHEMA.to_owned(), nodes, has_regressed }
+    }
+
+    /// The comparison of two runs on one machine; `None` for runs of a cluster.
+    pub fn only(&self) -> Option<&Comparison> {
+        match self.nodes.as_slice() {
+            [NodeComparison { node: None, comparison, .. }] => comparison.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+impl From<Comparison> for CompareRecord {
+    fn from(comparison: Comparison) -> Self {
+        let comparison = Some(comparison);
+        Self::new(vec![NodeComparison { node: None, comparison, reasons: Vec::new() }])
+    }
+}
 
 /// Comparison of two runs, case by case: the later one is faster, slower or the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
-    /// [`COMPARE_SCHEMA`].
-    pub schema: String,
     /// The run that is compared with; the first of them where there were several.
     pub before: ComparedRun,
     /// The run that is judged; the first of them where there were several.
     pub after: ComparedRun,
     /// Number of records of each run, measured in turns.
-    #[serde(default = "one")]
     pub turns: u32,
     /// Tolerated loss of rate, as a share of the rate before: 0.05.
     pub threshold: f64,
@@ -39,32 +71,15 @@ pub struct Comparison {
     pub has_regressed: bool,
 }
 
-/// Two runs of a workload on the nodes of a cluster, compared node by node.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct NodesComparison {
-    /// [`COMPARE_NODES_SCHEMA`].
-    pub schema: String,
-    /// One for each node of either run, those of the run before first.
-    pub nodes: Vec<NodeComparison>,
-    /// True when a case of a node is certainly slower by more than the threshold. Each node has the
-    /// confidence of its own comparison.
-    pub has_regressed: bool,
-}
-
 /// One node in both runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NodeComparison {
-    /// Name of the node.
-    pub node: String,
+    /// Name of the node; null for runs of one machine.
+    pub node: Option<String>,
     /// The comparison; `None` where a record is missing.
     pub comparison: Option<Comparison>,
     /// The reasons for having none: a node that is in one run only, that was lost, or whose task failed.
     pub reasons: Vec<String>,
-}
-
-/// Records of earlier programs were of one turn.
-fn one() -> u32 {
-    1
 }
 
 /// One of the two runs.
@@ -89,12 +104,9 @@ pub struct CaseComparison {
     pub before: Option<Spread>,
     /// Rates after, in bytes a second.
     pub after: Option<Spread>,
-    /// Geometric mean of the rates before, in bytes a second; `None` where there is none, and in records of
-    /// earlier programs.
-    #[serde(default)]
+    /// Geometric mean of the rates before, in bytes a second.
     pub before_geometric_mean: Option<f64>,
     /// Geometric mean of the rates after, in bytes a second.
-    #[serde(default)]
     pub after_geometric_mean: Option<f64>,
     /// Geometric mean of the rates after over that before; below one is slower. Of several turns, the
     /// median of the turns' ratios and of the geometric means of every two of them (Hodges and Lehmann).
@@ -113,14 +125,9 @@ pub struct CaseComparison {
 }
 
 impl CaseComparison {
-    /// Rates before and after as shown next to the ratio: geometric means, and in records of earlier
-    /// programs, which lack them, means.
+    /// Rates before and after as shown next to the ratio.
     pub fn rates(&self) -> [Option<f64>; 2] {
-        let mean = |spread: Option<Spread>| spread.map(|spread| spread.mean);
-        [
-            self.before_geometric_mean.or(mean(self.before)),
-            self.after_geometric_mean.or(mean(self.after)),
-        ]
+        [self.before_geometric_mean, self.after_geometric_mean]
     }
 }
 
@@ -180,7 +187,7 @@ pub enum Incomparable {
     },
     /// Evidence contradicts the route of a run.
     Route {
-        /// The run of which this is true.
+        /// The run with such evidence.
         run: WhichRun,
     },
     /// The case is in one of the runs only.

@@ -1,22 +1,94 @@
-//! Results of one copy.
+//! Results of copies: jobs, each with one source and its targets.
+//!
+//! A copy of one source to one target is one job with one target. Each target has an account of its own,
+//! as if it had been the only one. Nothing is counted for a target that another target got; times and
+//! CPU are those of all targets of a job together.
 
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, EndpointFacts, ExportStatus, Limit, MemoryFacts, MemoryKind, Route, RouteEvidence,
-    RouteVerdict, Shape, VerifyMode, Warning,
+    Asked, EndpointFacts, ExportStatus, Limit, Machine, MemoryFacts, MemoryKind, Route,
+    RouteEvidence, RouteVerdict, Shape, VerifyMode, Warning,
 };
 
 /// Schema of [`CopyRecord`].
 pub const COPY_SCHEMA: &str = "peerlane.copy/1";
 
-/// Results of one copy: content, route, evidence and times.
+/// Results of copies, in the order of the request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyRecord {
     /// [`COPY_SCHEMA`].
     pub schema: String,
+    /// One for each source: several of a batch only.
+    pub jobs: Vec<JobOutcome>,
+}
+
+impl CopyRecord {
+    /// The record of these jobs.
+    pub fn new(jobs: Vec<JobOutcome>) -> Self {
+        Self { schema: COPY_SCHEMA.to_owned(), jobs }
+    }
+
+    /// The completed copy of a record with one source and one target.
+    pub fn only(&self) -> Option<&CompletedCopy> {
+        match self.jobs.as_slice() {
+            [JobOutcome { targets, .. }] => match targets.as_slice() {
+                [only] => only.copied.as_ref(),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The outcomes of all targets, each with the source of its job.
+    pub fn outcomes(&self) -> impl Iterator<Item = (&str, &TargetOutcome)> {
+        self.jobs
+            .iter()
+            .flat_map(|job| job.targets.iter().map(move |target| (job.source.as_str(), target)))
+    }
+}
+
+/// Results of copying one source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JobOutcome {
+    /// The source as typed.
+    pub source: String,
+    /// Payload read from the source to be written: each byte once, whatever the number of targets. The
+    /// tail of a target whose end is not a whole block is read once more.
+    pub read: Bytes,
+    /// Outcome of each target, in the order of their names on the command line.
+    pub targets: Vec<TargetOutcome>,
+}
+
+/// Outcome of one target: a completed copy or a failure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetOutcome {
+    /// The target as typed.
+    pub target: String,
+    /// The copy: complete, verified as asked for, under its name; null where it failed.
+    pub copied: Option<CompletedCopy>,
+    /// The failure; null where the copy is complete.
+    pub failure: Option<CopyFailure>,
+}
+
+/// Failure of the copy to one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyFailure {
+    /// The error and its causes, outermost first.
+    pub errors: Vec<String>,
+    /// Advice for a person.
+    pub hint: Option<String>,
+    /// The journal that the copy can go on by.
+    pub journal: Option<String>,
+    /// The exit status that a copy to this target alone would have ended with.
+    pub exit: u8,
+}
+
+/// A completed copy to one target: content, route, evidence and times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CompletedCopy {
     /// The copy, as it was asked for.
     pub asked: Asked,
     /// The machine that it ran on.
@@ -58,15 +130,12 @@ pub struct CopyRecord {
     /// Check of the content at the target.
     pub verification: Verification,
     /// The account of each stage, in the order of their work.
-    #[serde(default)]
     pub stages: Vec<StageRecord>,
     /// Evidence of the route.
     pub evidence: Vec<RouteEvidence>,
     /// The verdict of all evidence on the route.
-    #[serde(default)]
     pub verdict: RouteVerdict,
     /// The other machines of remote ends.
-    #[serde(default)]
     pub far_sides: Vec<FarSide>,
     /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
@@ -83,7 +152,7 @@ pub struct StageRecord {
     pub chunks: u64,
     /// Bytes of these.
     pub bytes: Bytes,
-    /// Time in which it had one chunk at least.
+    /// Time during which it had at least one chunk.
     pub busy_ns: Nanos,
     /// From the start on a chunk to its end, as the engine sees it.
     pub latency: Percentiles,
@@ -106,7 +175,7 @@ pub struct FarSide {
     pub status: Option<ExportStatus>,
 }
 
-impl CopyRecord {
+impl CompletedCopy {
     /// Payload that this run moved over elapsed time.
     pub fn rate(&self) -> Option<ByteRate> {
         ByteRate::mean(self.content.data, self.elapsed_ns)
@@ -120,19 +189,6 @@ impl CopyRecord {
         self.limits.sort_by_key(|limit| limit.bytes_per_second);
         self
     }
-}
-
-/// The machine that a command ran on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
-    /// Host name, or the machine's name in its description.
-    pub name: String,
-    /// FNV-1a digest of the fabric's TOML form, hexadecimal.
-    pub fabric: String,
-    /// Kernel release.
-    pub kernel: Option<String>,
-    /// Version of this program.
-    pub program: String,
 }
 
 /// Payload by the route it took; bytes whose route is unknown are in neither.
@@ -233,21 +289,4 @@ pub struct Verification {
     pub bytes: Bytes,
     /// Blocks that differ; a finished copy has none.
     pub mismatches: u64,
-}
-
-/// One thing that was looked at to know the route.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Evidence {
-    /// The source of evidence.
-    pub looked_at: String,
-    /// Its observation.
-    pub showed: String,
-}
-
-impl Evidence {
-    /// The same with its verdict on the route.
-    #[must_use]
-    pub fn says(self, says: RouteVerdict) -> RouteEvidence {
-        RouteEvidence { evidence: self, says }
-    }
 }

@@ -2,16 +2,14 @@
 
 use std::fmt;
 
-use peerlane_reach::{RouteState, Use};
+use peerlane_reach::{RouteState, Use, UseAnswer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Evidence, Machine, PairProof};
 
 /// Schema of [`DoctorRecord`].
-pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/2";
-/// Its first version, which is read as one without uses and steps.
-pub const DOCTOR_SCHEMA_1: &str = "peerlane.doctor/1";
+pub const DOCTOR_SCHEMA: &str = "peerlane.doctor/1";
 
 /// A machine examined.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -37,8 +35,7 @@ pub struct DoctorRecord {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_devices: Option<String>,
     /// The uses that the devices allow; several entries of one use where its pairs differ.
-    #[serde(default)]
-    pub uses: Vec<UseRecord>,
+    pub uses: Vec<UseAnswer>,
     /// Of two devices: memory that payload between a network controller and a drive may rest in, each with its command;
     /// reasons why a pair is slow although nothing is wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -46,7 +43,6 @@ pub struct DoctorRecord {
     /// Obstacles, the most costly first.
     pub findings: Vec<Finding>,
     /// The plan: what to do, in order.
-    #[serde(default)]
     pub steps: Vec<PlanStep>,
     /// Settings of libraries that bear on routes and force none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -97,24 +93,6 @@ pub struct AssumedSetting {
     pub changes: bool,
 }
 
-/// Pairs of a use that have one state.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UseRecord {
-    /// The use.
-    #[serde(rename = "use")]
-    pub of_use: Use,
-    /// The route that payload takes.
-    pub state: RouteState,
-    /// Number of pairs that have it.
-    pub pairs: u64,
-    /// Number of all pairs of the use.
-    pub of: u64,
-    /// The facts that decide for most of them.
-    pub because: String,
-    /// One of them.
-    pub example: [String; 2],
-}
-
 /// An obstacle to peer-to-peer traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
@@ -129,10 +107,8 @@ pub struct Finding {
     /// Observations that it rests on.
     pub evidence: Vec<Evidence>,
     /// The uses that it bears on.
-    #[serde(default)]
     pub uses: Vec<Use>,
     /// Number of pairs of these uses that it bears on.
-    #[serde(default)]
     pub pairs: u64,
     /// The fix; `None` where none is known.
     pub fix: Option<Fix>,
@@ -145,7 +121,6 @@ pub struct Finding {
 #[serde(rename_all = "kebab-case")]
 pub enum Cost {
     /// Some devices cannot reach each other, or one cannot take part.
-    #[serde(alias = "everything")]
     Routes,
     /// A possible route is slower than it could be.
     Speed,
@@ -172,9 +147,6 @@ pub enum FindingKind {
     KernelWithoutP2pdma,
     /// The kernel is built without an option that peers of a GPU take.
     KernelOptionMissing,
-    /// A drive, or memory of a device, is missing; only records of version 1 say so.
-    #[serde(alias = "no-drive", alias = "no-memory")]
-    DeviceMissing,
     /// A drive has a memory buffer that the kernel did not take.
     MemoryNotRegistered,
     /// A memory is not offered to peers: its drive supports only reads or only writes there.
@@ -207,7 +179,7 @@ pub enum FindingKind {
     SmallWindow,
     /// A window lies above the addresses that a peer can send.
     WindowOutOfReach,
-    /// The module by which network controllers reach memory of GPUs is not loaded.
+    /// The module that lets network controllers reach memory of GPUs is not loaded.
     PeerModuleMissing,
     /// The driver of a GPU keeps its memory from peers until options are set.
     GpuMemoryNotLent,
@@ -219,9 +191,9 @@ pub enum FindingKind {
     FpgaStackMissing,
     /// The peer-to-peer window of an FPGA card is off.
     FpgaWindowOff,
-    /// The kernel takes the window of an FPGA card for what it is not.
+    /// The kernel mistakes the window of an FPGA card for another kind of memory.
     FpgaKernel,
-    /// Switch and DNA say different things of which drive shares its board with an FPGA.
+    /// Switch and DNA name different drives on the board of an FPGA.
     FpgaPairing,
     /// The driver `nvme` does not serve a drive: another one has it, or none.
     DriveNotServed,
@@ -250,7 +222,7 @@ pub struct Fix {
     pub commands: Vec<String>,
     /// The protection that it weakens.
     pub weakens: Option<String>,
-    /// The moment from which it is in force.
+    /// The moment when it takes effect.
     pub needs: Needs,
     /// Settings of the boot configuration that do the same for good.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -282,7 +254,7 @@ pub struct PlanStep {
     pub order: u32,
     /// It is in force only after a restart of the machine; all of these share one.
     pub reboot: bool,
-    /// The moment from which it is in force.
+    /// The moment when it takes effect.
     pub needs: Needs,
     /// Description in words.
     pub what: String,
@@ -301,7 +273,7 @@ pub struct PlanStep {
     pub settings: Vec<Setting>,
 }
 
-/// The moment from which a fix is in force.
+/// The moment when a fix takes effect.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]

@@ -10,29 +10,52 @@ use peerlane_reach::MapType;
 
 /// Schema of [`ExportRecord`].
 pub const EXPORT_SCHEMA: &str = "peerlane.export/1";
-/// Schema of [`ExportList`].
-pub const EXPORTS_SCHEMA: &str = "peerlane.exports/1";
 
 /// Schema of [`ExportStatus`].
 pub const EXPORT_STATUS_SCHEMA: &str = "peerlane.export-status/1";
 
-/// An export; it lasts until the program ends.
+/// Exports of Peerlane on this machine: the one that begins, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExportRecord {
     /// [`EXPORT_SCHEMA`].
     pub schema: String,
+    /// Served exports and leftovers.
+    pub exports: Vec<Export>,
+}
+
+impl ExportRecord {
+    /// The record of these exports.
+    pub fn new(exports: Vec<Export>) -> Self {
+        Self { schema: EXPORT_SCHEMA.to_owned(), exports }
+    }
+}
+
+/// A served export or a leftover.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Export {
+    /// NQN of the subsystem.
+    pub subsystem: String,
+    /// Path of the drive.
+    pub drive: String,
+    /// Transport and address for hosts: `tcp 10.0.0.1:4420`, `loop`.
+    pub listen: String,
+    /// Number of the serving process; `None` for a leftover of a killed one.
+    pub process: Option<u32>,
+    /// Settings of the serving program; `None` in a list.
+    pub served: Option<ServedExport>,
+}
+
+/// An export as its program set it up; it lasts until that ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServedExport {
     /// The exporting machine.
     pub machine: Machine,
     /// The drive.
     pub drive: EndpointFacts,
-    /// NQN of the subsystem.
-    pub subsystem: String,
     /// Number of the namespace.
     pub namespace: u32,
     /// UUID of the namespace, its identity for hosts.
     pub uuid: String,
-    /// Transport and address for hosts.
-    pub listen: ExportListen,
     /// NQNs of the allowed hosts; `None` for any.
     pub hosts: Option<Vec<String>>,
     /// Memory between drive and network on this machine, as the kernel accepted it.
@@ -41,13 +64,10 @@ pub struct ExportRecord {
     pub reason: String,
     /// RDMA device with the address, such as `mlx5_0`; `None` for other transports, and where no device
     /// lists the address.
-    #[serde(default)]
     pub rdma_device: Option<String>,
     /// P2P memories for payload over RDMA, the nearest first; empty for other transports.
-    #[serde(default)]
     pub memories: Vec<ExportMemory>,
     /// Name of the drive on other machines, for `copy`; `None` for `loop`.
-    #[serde(default)]
     pub remote_name: Option<String>,
     /// Command to connect another machine, or this one by `loop`.
     pub connect: String,
@@ -102,39 +122,6 @@ pub struct PoolUse {
     pub size: Bytes,
     /// Most bytes in use in one sample, by any user of the memory.
     pub most_used: Bytes,
-    /// Samples in which some of it was in use.
+    /// Samples that found some of it in use.
     pub samples_in_use: u64,
-}
-
-/// Transport and address for hosts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExportListen {
-    /// `tcp`, `rdma` or `loop`.
-    pub transport: String,
-    /// IP address; `None` for `loop`.
-    pub address: Option<String>,
-    /// Port; `None` for `loop`.
-    pub port: Option<u16>,
-}
-
-/// Exports of Peerlane on this machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExportList {
-    /// [`EXPORTS_SCHEMA`].
-    pub schema: String,
-    /// Served exports and leftovers.
-    pub exports: Vec<OwnExport>,
-}
-
-/// A served export or a leftover.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct OwnExport {
-    /// NQN of the subsystem.
-    pub subsystem: String,
-    /// Path of the drive.
-    pub drive: String,
-    /// Transport and address: `tcp 10.0.0.1:4420`.
-    pub listen: String,
-    /// Number of the serving process; `None` for a leftover of a killed one.
-    pub process: Option<u32>,
 }

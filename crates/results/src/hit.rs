@@ -1,4 +1,4 @@
-//! A hit of `peerlane scan`: where in which image the picture is.
+//! A hit of `peerlane scan`: an image, and the place of the picture in it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,7 +32,6 @@ pub struct HitRecord {
     /// Donard's program prints, which only means something next to the score of the picture itself.
     pub score: f32,
     /// Method of the search.
-    #[serde(default)]
     pub method: ScanMethod,
 }
 

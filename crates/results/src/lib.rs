@@ -1,4 +1,4 @@
-//! The record: what was asked, what was planned, what was moved, by which route, on what evidence.
+//! The record: the request, the plan, the bytes moved, their route and its evidence.
 //!
 //! Plain serialisable data, made from values of the model, and nothing else. Integers are bytes and nanoseconds,
 //! named so; rates are derived by the reader. Each top-level object carries its schema name and version.
@@ -8,9 +8,10 @@ mod bench;
 mod compare;
 mod copy;
 mod doctor;
+mod ends;
 mod error;
+mod evidence;
 mod export;
-mod fan_out;
 mod hit;
 mod machine;
 mod nodes;
@@ -26,48 +27,42 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, DevicePackets, Direction, FlowRecord,
-    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RateDifference,
-    RouteEvidence, RouteVerdict, Spread, Summary,
+    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, Spread, Summary,
 };
 pub use compare::{
-    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison,
-    Incomparable, NodeComparison, NodesComparison, WhichRun,
+    COMPARE_SCHEMA, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable,
+    NodeComparison, WhichRun,
 };
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
-    Latency, Machine, Percentiles, Scrubbed, StageRecord, Verification,
+    BytesByRoute, COPY_SCHEMA, CompletedCopy, Content, CopyFailure, CopyRecord, CpuTime, FarSide,
+    HostMemoryTraffic, JobOutcome, Latency, Percentiles, Scrubbed, StageRecord, TargetOutcome,
+    Verification,
 };
 pub use doctor::{
-    AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
-    LibrarySetting, NcclSetting, Needs, PlanStep, Setting, Unknown, UseRecord,
+    AssumedSetting, Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, LibrarySetting,
+    NcclSetting, Needs, PlanStep, Setting, Unknown,
 };
+pub use ends::{EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, NetworkFacts};
 pub use error::{ERROR_SCHEMA, ErrorRecord};
+pub use evidence::{Evidence, RouteEvidence, RouteVerdict};
 pub use export::{
-    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
-    ExportRecord, ExportStatus, OwnExport, PoolUse,
-};
-pub use fan_out::{
-    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,
-    FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord, JobOutcome, TargetOutcome,
+    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, Export, ExportMemory, ExportRecord, ExportStatus, PoolUse,
+    ServedExport,
 };
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
-pub use machine::warnings_of_machine;
+pub use machine::{Machine, warnings_of_machine};
 pub use nodes::{
     FailedImage, NODES_SCHEMA, NodeDevice, NodeError, NodeRecord, NodesRecord, NodesTask,
     PartCount, ScanBusy, ScanRecord, UsedEnd, VariantRecord,
 };
-pub use pair::{
-    KernelDecision, PLAN_ANSWER_SCHEMA, PairDevice, PairDirection, PairRecord, PairTurn, PathLink,
-    PlanAnswer, ReachCondition,
-};
+pub use pair::{KernelDecision, PairDevice, PairDirection, PairRecord, PathLink};
 pub use peerlane_reach::{
-    ChangeEffect, ChangeKind, DriverAnswer, DriverRule, GuestVerdict, MapType, RouteState,
-    UncomparedReason, Use,
+    ChangeEffect, ChangeKind, Condition, DriverAnswer, DriverRule, ExplanationStep, GuestVerdict,
+    MapType, RouteState, Turn, UncomparedReason, UnknownFact, Use, UseAnswer,
 };
 pub use plan::{
-    Asked, Candidate, EndpointFacts, EndpointKind, ExplainedPlan, Explanation, ExplanationStep,
-    Limit, MemoryFacts, MemoryKind, NetworkFacts, PLAN_SCHEMA, Plan, Probe, ProbeAnswer, Refusal,
-    Route, RouteChoice, Shape, Tail, Verdict, VerifyMode,
+    Asked, Candidate, Explanation, JobPlan, Limit, PLAN_SCHEMA, Plan, PlanRecord, Probe,
+    ProbeAnswer, Refusal, Route, RouteChoice, Shape, Tail, TargetPlan, VerifyMode,
 };
 pub use proof::{DirectionProof, MethodProof, PairProof, ProofMethod, ProofResult};
 pub use schema::{RecordSchema, schemas};
@@ -75,11 +70,11 @@ pub use topo_diff::{
     TOPO_DIFF_SCHEMA, TopoChange, TopoDiffRecord, TopoFunction, TopoPairs, TopoUncompared,
 };
 pub use trace::{
-    PhaseKind, Span, Trace, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
+    Action, PhaseKind, Span, Trace, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
 pub use verify::{
-    ChunkDifference, Difference, Digest, MANIFEST_RECORD_SCHEMA, ManifestRecord, VERIFY_SCHEMA,
-    VerifyRecord,
+    ChunkDifference, ComparedManifest, ComparedSource, Difference, Digest, Reference,
+    VERIFY_SCHEMA, VerifyRecord,
 };
 pub use warning::{ResumedWithout, Warning};
 pub use workload::{

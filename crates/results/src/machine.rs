@@ -1,10 +1,26 @@
 //! The machine as records have it.
 
-use crate::{Machine, Warning};
 use peerlane_fabric::Fabric;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Warning;
 
 /// PCI vendor of the devices that QEMU makes up.
 const QEMU_VENDOR: u16 = 0x1b36;
+
+/// The machine that a command ran on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Machine {
+    /// Host name, or the machine's name in its description.
+    pub name: String,
+    /// FNV-1a digest of the fabric's TOML form, hexadecimal.
+    pub fabric: String,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// Version of this program.
+    pub program: String,
+}
 
 impl From<&Fabric> for Machine {
     fn from(fabric: &Fabric) -> Self {

@@ -28,7 +28,7 @@ pub struct NodesRecord {
     pub elapsed_ns: Nanos,
     /// Hits of all parts in the order of the images; `None` where each node scanned its own.
     pub scan: Option<ScanRecord>,
-    /// Predictions in the order in which the variants were given.
+    /// Predictions in the order of the variants.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantRecord>,
 }
@@ -122,7 +122,7 @@ pub struct NodeError {
 /// Parts of work that was divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartCount {
-    /// Number of parts, each of which counts once.
+    /// Number of parts, each counted once.
     pub total: u32,
     /// Parts that were handed out again because their node was lost.
     pub repeated: u32,

@@ -1,43 +1,9 @@
 //! Two PCI functions: whether, how and why one reaches memory of the other.
 
-use peerlane_reach::{Condition, DriverRule, GuestVerdict, MapType, RouteState};
+use peerlane_reach::{Condition, DriverRule, GuestVerdict, MapType, Turn};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::{Explanation, PairProof, Plan, Probe};
-
-/// Schema of [`PlanAnswer`].
-pub const PLAN_ANSWER_SCHEMA: &str = "peerlane.plan/2";
-
-/// The answer to `peerlane plan`: the plan of a copy, and the two devices as a pair.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PlanAnswer {
-    /// [`PLAN_ANSWER_SCHEMA`].
-    pub schema: String,
-    /// State of the route between the two ends.
-    #[serde(default = "unknown_state")]
-    pub state: RouteState,
-    /// The answer in one sentence.
-    #[serde(default)]
-    pub verdict: String,
-    /// The plan of a copy; null where no copy between the two is possible to plan.
-    pub plan: Option<Plan>,
-    /// The reason for there being no plan.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_plan: Option<String>,
-    /// The two devices; null where an end is not on a PCI function of this machine.
-    pub pair: Option<PairRecord>,
-    /// The decisions step by step, with `--explain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<Vec<Explanation>>,
-    /// The kernel's own answers, with `--probe`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Vec<Probe>>,
-    /// The proof between two GPUs, with `--probe`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub proof: Option<PairProof>,
-}
 
 /// Two PCI functions, both directions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -99,8 +65,8 @@ pub struct PairDirection {
     /// The kernel's decision, for drivers that ask it.
     pub verdict: MapType,
     /// The place where packets turn; null where it is unknown.
-    pub turn: Option<PairTurn>,
-    /// The function in which they turn: a port of a switch; null for the root complex.
+    pub turn: Option<Turn>,
+    /// The function that turns them: a port of a switch; null for the root complex.
     pub turn_at: Option<String>,
     /// PIX, PXB, PHB, NODE or SYS, as `nvidia-smi topo -m` says; null where it is unknown.
     pub class: Option<String>,
@@ -117,20 +83,6 @@ pub struct PairDirection {
     pub kernel: KernelDecision,
     /// Each driver's own rule.
     pub drivers: Vec<DriverRule>,
-}
-
-/// The place where packets turn from up to down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum PairTurn {
-    /// Inside one device.
-    Device,
-    /// In a switch or port above both.
-    Switch,
-    /// In the root complex.
-    RootComplex,
-    /// On the link between two sockets.
-    SocketLink,
 }
 
 /// A link on the path.
@@ -156,37 +108,11 @@ pub struct KernelDecision {
     pub assumed_kernel: Option<String>,
     /// The outcomes of a conditional decision.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<ReachCondition>,
+    pub conditions: Vec<Condition>,
     /// The facts that an unknown decision lacks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
     /// Commands that show the facts that are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub commands: Vec<String>,
-}
-
-/// One outcome of a conditional decision.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ReachCondition {
-    /// The fact that is unknown.
-    pub fact: String,
-    /// Its value.
-    pub equals: String,
-    /// The decision then.
-    pub verdict: MapType,
-}
-
-impl From<&Condition> for ReachCondition {
-    fn from(condition: &Condition) -> Self {
-        Self {
-            fact: condition.fact.name().to_owned(),
-            equals: condition.equals.to_owned(),
-            verdict: condition.verdict,
-        }
-    }
-}
-
-/// State of records from before they had one.
-fn unknown_state() -> RouteState {
-    RouteState::Unknown
 }

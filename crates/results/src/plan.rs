@@ -1,16 +1,84 @@
-//! The request and the plan of a copy, complete before the first byte moves.
+//! The request and the plan of a copy, complete before the first byte moves; pairs of devices with it.
 
 use std::fmt;
 
-use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_units::{ByteRate, Bytes};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Warning;
+use peerlane_reach::{ExplanationStep, MapType, RouteState};
 
-/// Schema of [`Plan`].
+use crate::{EndpointFacts, MemoryFacts, PairProof, PairRecord, Warning};
+
+/// Schema of [`PlanRecord`].
 pub const PLAN_SCHEMA: &str = "peerlane.plan/1";
+
+/// Plans, in the order of the request: jobs with targets, as in a
+/// [`CopyRecord`](crate::CopyRecord).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PlanRecord {
+    /// [`PLAN_SCHEMA`].
+    pub schema: String,
+    /// One for each source: several of a batch only.
+    pub jobs: Vec<JobPlan>,
+}
+
+impl PlanRecord {
+    /// The record of these jobs.
+    pub fn new(jobs: Vec<JobPlan>) -> Self {
+        Self { schema: PLAN_SCHEMA.to_owned(), jobs }
+    }
+
+    /// The only target of a record with one source and one target.
+    pub fn only(&self) -> Option<&TargetPlan> {
+        match self.jobs.as_slice() {
+            [JobPlan { targets, .. }] if targets.len() == 1 => targets.first(),
+            _ => None,
+        }
+    }
+
+    /// All targets.
+    pub fn targets(&self) -> impl Iterator<Item = &TargetPlan> {
+        self.jobs.iter().flat_map(|job| &job.targets)
+    }
+}
+
+/// The plan for one source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobPlan {
+    /// The source as typed.
+    pub source: String,
+    /// The plan for each target. Several share route, memory, reason and requests; an overlap of two
+    /// targets is a refusal of the later one.
+    pub targets: Vec<TargetPlan>,
+}
+
+/// The answer for one source and one target: the plan of a copy, and the two devices as a pair.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TargetPlan {
+    /// The target as typed.
+    pub target: String,
+    /// State of the route between the two ends.
+    pub state: RouteState,
+    /// The answer in one sentence.
+    pub verdict: String,
+    /// The plan of a copy; null where no copy between the two is possible to plan.
+    pub plan: Option<Plan>,
+    /// The reason for there being no plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_plan: Option<String>,
+    /// The two devices; null where an end is not on a PCI function of this machine.
+    pub pair: Option<PairRecord>,
+    /// The decisions step by step, with `--explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub explanation: Option<Vec<Explanation>>,
+    /// The kernel's own answers, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<Vec<Probe>>,
+    /// The proof between two GPUs, with `--probe`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<PairProof>,
+}
 
 /// The route a person asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,10 +168,9 @@ pub struct Asked {
     pub target_offset: Bytes,
     /// Check of the content at the target.
     pub verify: VerifyMode,
-    /// Overwriting what is there is allowed.
+    /// Overwriting the target's content is allowed.
     pub force: bool,
     /// Stages that work on each chunk between read and write, as typed.
-    #[serde(default)]
     pub stages: Vec<String>,
 }
 
@@ -127,136 +194,15 @@ impl Asked {
     }
 }
 
-/// Kinds of endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum EndpointKind {
-    /// A block device.
-    BlockDevice,
-    /// The passthrough node of an NVMe namespace (`/dev/ng0n1`): the bytes of its block device by
-    /// commands that no block layer looks at.
-    Passthrough,
-    /// A regular file, there or to be made.
-    File,
-    /// Memory of a GPU, which has no blocks.
-    Gpu,
-}
-
-/// Known properties of one end of a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct EndpointFacts {
-    /// As typed, made absolute and with links resolved.
-    pub path: String,
-    /// Kind of the endpoint.
-    pub kind: EndpointKind,
-    /// Capacity or file size; zero for a file to be made.
-    pub size: Bytes,
-    /// Smallest unit of direct I/O: length and offset are multiples of it.
-    pub block: Bytes,
-    /// Most bytes that one request carries through host memory.
-    pub request_host: Bytes,
-    /// Most bytes that one request carries peer to peer; `None` where that cannot be.
-    pub request_p2p: Option<Bytes>,
-    /// Block device below it (`nvme0n1`); `None` where there is none.
-    pub device: Option<String>,
-    /// PCI address of the controller below it.
-    pub address: Option<String>,
-    /// Model and serial of the drive, where it has them.
-    pub drive: Option<String>,
-    /// File system type for a file.
-    pub file_system: Option<String>,
-    /// Reason why peer-to-peer requests cannot work on this endpoint, whatever the memory.
-    pub refusal: Option<String>,
-    /// Change that would make them possible; `None` where nothing would.
-    #[serde(default)]
-    pub way_out: Option<String>,
-    /// Its location in the network, for a namespace of NVMe over Fabrics.
-    #[serde(default)]
-    pub network: Option<NetworkFacts>,
-}
-
-impl EndpointFacts {
-    /// The function that serves this end; `None` where the fabric has none by its names.
-    pub fn function(&self, fabric: &Fabric) -> Option<FunctionId> {
-        [self.address.as_deref(), self.device.as_deref(), Some(self.path.as_str())]
-            .into_iter()
-            .flatten()
-            .find_map(|name| fabric.find_device(name))
-    }
-}
-
-/// Location of a namespace of NVMe over Fabrics.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NetworkFacts {
-    /// `tcp`, `rdma`, `fc` or `loop`.
-    pub transport: String,
-    /// Address and port: `10.0.0.1:4420`; `None` for `loop`.
-    pub address: Option<String>,
-    /// NQN of the subsystem; `None` if the kernel does not say.
-    pub subsystem: Option<String>,
-}
-
-/// Kinds of memory between read and write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryKind {
-    /// Host memory: a bounce buffer.
-    Host,
-    /// The controller memory buffer of an NVMe drive, or other memory published to the kernel.
-    P2pmem,
-    /// Memory of a GPU.
-    Gpu,
-}
-
-/// The memory between read and write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MemoryFacts {
-    /// As a person types it: `cmb:nvme2`, `host`.
-    pub name: String,
-    /// Kind of the memory.
-    pub kind: MemoryKind,
-    /// PCI address of its owner.
-    pub address: Option<String>,
-    /// Bytes in the pool.
-    pub size: Option<Bytes>,
-    /// Bytes free when it was looked at.
-    pub available: Option<Bytes>,
-}
-
-/// The kernel's decision about one memory and one drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// Turned around inside a switch.
-    BusAddress,
-    /// Through the host bridge, not through memory.
-    ThroughHostBridge,
-    /// Refused.
-    NotSupported,
-    /// Cannot be decided from here; a probe decides.
-    Unknown,
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::BusAddress => "inside the switch",
-            Self::ThroughHostBridge => "through the host bridge",
-            Self::NotSupported => "refused",
-            Self::Unknown => "unknown",
-        })
-    }
-}
-
 /// A memory that was considered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// The memory.
     pub memory: MemoryFacts,
     /// The source drive writing into it.
-    pub source: Verdict,
+    pub source: MapType,
     /// The target drive reading out of it.
-    pub target: Verdict,
+    pub target: MapType,
     /// Hops up and down for both drives together; lower is nearer.
     pub distance: Option<u32>,
     /// Reasons why it cannot be used, in words; empty where it can.
@@ -323,8 +269,6 @@ pub struct Limit {
 /// Plan of a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Plan {
-    /// [`PLAN_SCHEMA`].
-    pub schema: String,
     /// The copy, as it was asked for.
     pub asked: Asked,
     /// Source.
@@ -343,12 +287,10 @@ pub struct Plan {
     pub shape: Option<Shape>,
     /// Names of the functions, host bridges and memory that payload crosses from source to target;
     /// empty where they are unknown.
-    #[serde(default)]
     pub way: Vec<String>,
     /// Ceilings on the path, lowest first.
     pub limits: Vec<Limit>,
     /// Drives at either end whose own rate is unknown, which may be the lowest ceiling of all.
-    #[serde(default)]
     pub unmeasured: Vec<String>,
     /// Reasons to refuse the copy altogether; it does not start while one remains.
     pub refusals: Vec<Refusal>,
@@ -365,29 +307,6 @@ pub struct Explanation {
     pub steps: Vec<ExplanationStep>,
 }
 
-/// One check of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplanationStep {
-    /// The object of the check and the finding.
-    pub finding: String,
-    /// Kernel file and function, in Linux 7.2; empty where no kernel function is asked.
-    pub source: String,
-}
-
-/// A plan with what else was asked for, as version 1 of `plan --json` had it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplainedPlan {
-    /// The plan.
-    #[serde(flatten)]
-    pub plan: Plan,
-    /// Steps of the decision, with `--explain`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub explanation: Option<Vec<Explanation>>,
-    /// Answers of the kernel, with `--probe`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probes: Option<Vec<Probe>>,
-}
-
 /// An answer to a probe: the kernel's to a block read from an end into a memory, or a library's to the registration of
 /// an end and of memory of a GPU.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -397,7 +316,7 @@ pub struct Probe {
     /// Path of the end.
     pub endpoint: String,
     /// Verdict of the plan.
-    pub predicted: Verdict,
+    pub predicted: MapType,
     /// Answer of the kernel or of the library.
     pub answer: ProbeAnswer,
     /// True when the two agree; `None` where one of them is not an answer.
@@ -410,9 +329,9 @@ pub struct Probe {
 pub enum ProbeAnswer {
     /// The request succeeded.
     Permitted,
-    /// The library took what it was given, and gave it back; no payload moved, so its route is open.
+    /// The library registered the ends and released them; no payload moved, so its route is open.
     Registered {
-        /// What it took, and what it says of itself.
+        /// The ends that it registered, and its own properties.
         showed: String,
     },
     /// The kernel or the library refused it.

@@ -67,7 +67,7 @@ pub enum ProofResult {
     Refuted,
 }
 
-/// A way in which one GPU stores in memory of another.
+/// Methods of storing in memory of another GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProofMethod {

@@ -1,18 +1,14 @@
 //! JSON Schema of every record, from the types and their docstrings.
 //!
-//! The schema says what a reader can count on: what was optional or came after the first version of a
-//! record is not required. Numbers say their unit in `x-unit`.
+//! Fields that may be left out are not required. Numbers say their unit in `x-unit`.
 
 use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
-    BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
-    COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
-    DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ErrorRecord,
-    ExplainedPlan, ExportList, ExportRecord, ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA,
-    FanOutPlan, FanOutRecord, MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA,
-    NodesComparison, NodesRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA,
-    TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, CopyRecord,
+    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, ErrorRecord,
+    ExportRecord, ExportStatus, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord,
+    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -41,24 +37,16 @@ impl RecordSchema {
 pub fn schemas() -> Vec<RecordSchema> {
     vec![
         RecordSchema::for_type::<CopyRecord>(COPY_SCHEMA),
-        RecordSchema::for_type::<FanOutRecord>(FAN_OUT_SCHEMA),
-        RecordSchema::for_type::<BatchRecord>(BATCH_SCHEMA),
-        RecordSchema::for_type::<PlanAnswer>(PLAN_ANSWER_SCHEMA),
-        RecordSchema::for_type::<ExplainedPlan>(PLAN_SCHEMA),
-        RecordSchema::for_type::<FanOutPlan>(FAN_OUT_PLAN_SCHEMA),
-        RecordSchema::for_type::<BatchPlan>(BATCH_PLAN_SCHEMA),
+        RecordSchema::for_type::<PlanRecord>(PLAN_SCHEMA),
         RecordSchema::for_type::<VerifyRecord>(VERIFY_SCHEMA),
-        RecordSchema::for_type::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
         RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
-        RecordSchema::for_type::<ExportList>(EXPORTS_SCHEMA),
         RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),
         RecordSchema::for_type::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
         RecordSchema::for_type::<Workload>(WORKLOAD_SCHEMA),
         RecordSchema::for_type::<BenchRecord>(BENCH_SCHEMA),
-        RecordSchema::for_type::<Comparison>(COMPARE_SCHEMA),
+        RecordSchema::for_type::<CompareRecord>(COMPARE_SCHEMA),
         RecordSchema::for_type::<NodesRecord>(NODES_SCHEMA),
-        RecordSchema::for_type::<NodesComparison>(COMPARE_NODES_SCHEMA),
         RecordSchema::for_type::<ErrorRecord>(ERROR_SCHEMA),
     ]
 }

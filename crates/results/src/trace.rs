@@ -23,7 +23,7 @@ pub struct Trace {
     pub phases: Vec<TracePhase>,
     /// Requests in the order of their submission.
     pub requests: Vec<TraceRequest>,
-    /// Times in which the engine's thread slept, waiting for a completion.
+    /// Sleeps of the engine's thread, waiting for a completion.
     pub waits: Vec<Span>,
     /// Requests that are not in it, since there was no room.
     pub left_out: u64,
@@ -77,7 +77,7 @@ pub enum PhaseKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceRequest {
     /// The operation that it asked for.
-    pub action: TraceAction,
+    pub action: Action,
     /// Index into [`Trace::drives`].
     pub drive: usize,
     /// Index into [`Trace::memories`]; `None` for a request that moves nothing.
@@ -94,19 +94,27 @@ pub struct TraceRequest {
     pub outcome: TraceOutcome,
 }
 
-/// Operations of a request.
+/// Kind of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TraceAction {
+pub enum Action {
     /// From drive to memory.
     Read,
     /// From memory to drive.
     Write,
-    /// To make written data durable.
+    /// Makes written data and its size durable; memory, offsets and length are ignored.
     Flush,
-    /// Bytes that read as zeroes.
+    /// Makes bytes read as zeroes without moving any; the memory is ignored.
     Zero,
-    /// Work of a stage on a chunk in its slot.
+    /// Work of a stage on a chunk in its slot: the drive is the number of the stage, the offset that of
+    /// the chunk in the copy.
     Stage,
+}
+
+impl Action {
+    /// True when bytes go to or come from memory.
+    pub fn has_memory(self) -> bool {
+        matches!(self, Self::Read | Self::Write | Self::Stage)
+    }
 }
 
 /// Outcomes of a request.

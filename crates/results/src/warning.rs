@@ -48,7 +48,7 @@ pub enum Warning {
         /// The memory.
         memory: String,
     },
-    /// The machine is emulated: what is shown holds for semantics, not for speed.
+    /// The machine is emulated: results hold for semantics, not for speed.
     Emulated {
         /// Sign of the emulation: a vendor, a device.
         sign: String,
@@ -103,7 +103,7 @@ pub enum Warning {
     SourceInUse {
         /// Its mount point, or its holder.
         by: String,
-        /// Set where the running system needs it, so that it cannot be unmounted.
+        /// Set where the running system needs it and it cannot be unmounted.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         carries_system: bool,
     },
@@ -136,7 +136,7 @@ pub enum Warning {
         /// Temperature at which it starts to warn, in the same unit.
         limit: i32,
     },
-    /// Written data may still lie in a cache of the drive, so that the rate does not last.
+    /// Written data may still lie in a cache of the drive, so the rate does not last.
     InWriteCache {
         /// The drive.
         drive: String,
@@ -177,7 +177,7 @@ pub enum Warning {
         /// Their remaining change, on average over time, in thousandths.
         per_mille: u32,
     },
-    /// Rates of the flow engine had not settled, so that those of packets were predicted instead.
+    /// Rates of the flow engine had not settled, so those of packets were predicted instead.
     PacketsInstead {
         /// The case.
         case: String,
@@ -192,15 +192,6 @@ pub enum Warning {
         transfers: u32,
         /// Number of all transfers.
         of: u32,
-    },
-    /// Two engines disagreed on the rate of a predicted case. Read from old records; the program does not write it.
-    EnginesDiffer {
-        /// The case.
-        case: String,
-        /// Its rate by the flow engine.
-        fluids: ByteRate,
-        /// Its rate by packets.
-        packets: ByteRate,
     },
     /// A prediction has peers that the kernel would not permit, or perhaps not.
     NotPermitted {
@@ -240,7 +231,7 @@ pub enum Warning {
         /// Bytes a second that each was taken for.
         taken_as: ByteRate,
     },
-    /// A prediction has peers behind a root complex of which nothing states what it passes between them.
+    /// A prediction has peers behind a root complex without a stated rate between them.
     PeersNotStated {
         /// Its host bridge, or several of them, the first few.
         through: Vec<String>,
@@ -317,7 +308,6 @@ impl Warning {
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
             Self::PacketsInstead { .. } => "`--engine flow` has the rates of the flow engine",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
-            Self::EnginesDiffer { .. } => "predict the case again: packets decide its rate now",
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host`, too"
             }
@@ -433,10 +423,6 @@ impl fmt::Display for Warning {
                 f,
                 "rates of {case} by the flow engine had not settled (a change of {} was still to come): packets decide",
                 PerMille(*per_mille)
-            ),
-            Self::EnginesDiffer { case, fluids, packets } => write!(
-                f,
-                "{case}: packet engine {packets}, flow engine {fluids}; treat the prediction as uncertain by that much"
             ),
             Self::NotPermitted { memory, initiator, others, reason } => {
                 write!(f, "peer to peer between {initiator} and {memory}")?;

@@ -1,7 +1,7 @@
 //! A workload as data: sources, targets and amounts of its transfers.
 //!
 //! The same value runs on this machine, in the lab and on the model. It names endpoints as a person
-//! types them; what they are is found out by what carries the workload out.
+//! types them; the engine or the model that carries the workload out resolves them.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub struct Workload {
     pub name: String,
     /// Purpose of the cases together, which decides how they are summed up and drawn.
     pub kind: WorkloadKind,
-    /// The cases, in the order in which a reader expects them; they run in random order.
+    /// The cases, in the order of a report; they run in random order.
     pub cases: Vec<CaseSpec>,
     /// Number of runs of each case, and the condition that ends them.
     pub repeats: Repeats,
@@ -74,7 +74,7 @@ pub struct Repeats {
     /// Half-width of the 95 % confidence interval of the mean rate, in thousandths of the mean, at which
     /// a case has been run often enough; `None` for `most` runs of each.
     pub until_per_mille: Option<u32>,
-    /// Time from which on the runs at least are enough, however wide the interval is; `None` for no limit.
+    /// Time after which `least` runs are enough, however wide the interval is; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_ns: Option<Nanos>,
 }

@@ -13,8 +13,8 @@ mod tests;
 mod turns;
 
 use peerlane_results::{
-    Basis, BenchRecord, COMPARE_SCHEMA, CaseComparison, CaseRecord, CaseSpec, Change, ComparedRun,
-    Comparison, Incomparable, WhichRun,
+    Basis, BenchRecord, CaseComparison, CaseRecord, CaseSpec, Change, ComparedRun, Comparison,
+    Incomparable, WhichRun,
 };
 
 use crate::statistics::spread;
@@ -74,7 +74,6 @@ pub fn compare_turns(first: Turn<'_>, more: &[Turn<'_>], threshold: f64) -> Comp
     settle(&mut cases);
     let cases: Vec<CaseComparison> = cases.into_iter().map(|case| case.said).collect();
     Comparison {
-        schema: COMPARE_SCHEMA.to_owned(),
         before: run(first.0),
         after: run(first.1),
         turns: u32::try_from(turns.len()).unwrap_or(u32::MAX),

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use peerlane_results::{
-    COMPARE_NODES_SCHEMA, NodeComparison, NodeRecord, NodesComparison, NodesRecord, WhichRun,
-};
+use peerlane_results::{CompareRecord, NodeComparison, NodeRecord, NodesRecord, WhichRun};
 
 use super::compare;
 
 /// Compares `after` with `before` on every node of either, as [`compare`] does for one; `threshold` as there.
 ///
 /// A node that is in one of them only, was lost or failed is in the result with the reason.
-pub fn compare_nodes(before: &NodesRecord, after: &NodesRecord, threshold: f64) -> NodesComparison {
+pub fn compare_nodes(before: &NodesRecord, after: &NodesRecord, threshold: f64) -> CompareRecord {
     let (old, new) = (by_name(before), by_name(after));
     let mut seen = BTreeSet::new();
     let names = before.nodes.iter().chain(&after.nodes).map(|node| node.name.as_str());
@@ -19,12 +17,7 @@ pub fn compare_nodes(before: &NodesRecord, after: &NodesRecord, threshold: f64) 
         .filter(|name| seen.insert(*name))
         .map(|name| node(name, old.get(name).copied(), new.get(name).copied(), threshold))
         .collect();
-    let compared = nodes.iter().filter_map(|node| node.comparison.as_ref());
-    NodesComparison {
-        schema: COMPARE_NODES_SCHEMA.to_owned(),
-        has_regressed: compared.into_iter().any(|one| one.has_regressed),
-        nodes,
-    }
+    CompareRecord::new(nodes)
 }
 
 fn by_name(record: &NodesRecord) -> BTreeMap<&str, &NodeRecord> {
@@ -42,7 +35,7 @@ fn node(
         runs.into_iter().filter_map(|(run, node)| without_bench(run, node)).collect();
     let records = before.and_then(|node| node.bench.as_deref()).zip(bench(after));
     let comparison = records.map(|(before, after)| compare(before, after, threshold));
-    NodeComparison { node: name.to_owned(), comparison, reasons }
+    NodeComparison { node: Some(name.to_owned()), comparison, reasons }
 }
 
 fn bench(node: Option<&NodeRecord>) -> Option<&peerlane_results::BenchRecord> {
@@ -81,12 +74,12 @@ mod tests {
         let after = nodes(vec![node("two", Some(run(0.8e9))), node("one", Some(run(1.0001e9)))]);
         let found = compare_nodes(&before, &after, 0.05);
         assert!(found.has_regressed);
-        let verdicts: Vec<(&str, Change)> = found
+        let verdicts: Vec<(Option<&str>, Change)> = found
             .nodes
             .iter()
-            .map(|node| (&*node.node, node.comparison.as_ref().unwrap().cases[0].verdict))
+            .map(|node| (node.node.as_deref(), node.comparison.as_ref().unwrap().cases[0].verdict))
             .collect();
-        assert_eq!(verdicts, [("one", Change::Same), ("two", Change::Slower)]);
+        assert_eq!(verdicts, [(Some("one"), Change::Same), (Some("two"), Change::Slower)]);
     }
 
     #[test]
@@ -96,14 +89,14 @@ mod tests {
         let after = nodes(vec![lost, node("three", Some(run(1e9)))]);
         let found = compare_nodes(&before, &after, 0.05);
         assert!(!found.has_regressed);
-        let reasons: Vec<(&str, &str)> =
-            found.nodes.iter().map(|node| (&*node.node, &*node.reasons[0])).collect();
+        let reasons: Vec<(Option<&str>, &str)> =
+            found.nodes.iter().map(|node| (node.node.as_deref(), &*node.reasons[0])).collect();
         assert_eq!(
             reasons,
             [
-                ("one", "not in the run after"),
-                ("two", "in the run after: missing: gone"),
-                ("three", "not in the run before"),
+                (Some("one"), "not in the run after"),
+                (Some("two"), "in the run after: missing: gone"),
+                (Some("three"), "not in the run before"),
             ]
         );
         assert!(found.nodes.iter().all(|node| node.comparison.is_none()));

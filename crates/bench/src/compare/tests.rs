@@ -1,6 +1,8 @@
 //! Planted differences, planted noise, and records that are not of the same thing.
 
-use peerlane_results::{Basis, BenchRecord, Change, Incomparable, RouteVerdict, WhichRun};
+use peerlane_results::{
+    Basis, BenchRecord, Change, CompareRecord, Incomparable, RouteVerdict, WhichRun,
+};
 use peerlane_units::Bytes;
 
 use super::*;
@@ -331,7 +333,8 @@ fn predictions_are_compared_without_certainty() {
 fn a_comparison_survives_being_written() {
     let before = record(&[("1M", vec![1e9, 1.01e9, 0.99e9]), ("2M", vec![1e9])]);
     let comparison = compare(&before, &before, 0.05);
-    let text = serde_json::to_string(&comparison).unwrap();
+    let record = CompareRecord::from(comparison);
+    let text = serde_json::to_string(&record).unwrap();
     assert!(text.starts_with(r#"{"schema":"peerlane.compare/1""#));
-    assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap(), comparison);
+    assert_eq!(serde_json::from_str::<CompareRecord>(&text).unwrap(), record);
 }

@@ -6,18 +6,17 @@ use peerlane_engine::endpoints::Notation;
 use peerlane_engine::{
     CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Start, Tools, Watch, copy_fan_out,
 };
-use peerlane_results::{Asked, CopyRecord};
+use peerlane_results::Asked;
+use peerlane_units::Bytes;
 
+use super::outcome::{self, EndedJob};
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::{
-    batch, connections, far_status, outcome, overwrite, plan, resume, target_folder, trace_file,
-};
+use super::{batch, connections, far_status, overwrite, plan, resume, target_folder, trace_file};
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::render;
 
 /// Copies, or prints the plan with `--dry-run`.
 ///
@@ -39,14 +38,15 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let (_connections, fabric) =
         connections::open(ends, deadline, printer, || reporter.stop_requested())?;
     let options = options(args);
-    let plan = plan::make_all(&fabric, &asked, deadline, &options.surveys)?;
+    let plans = plan::make_all(&fabric, &asked, deadline, &options.surveys)?;
     if args.dry_run {
-        return plan::show_all(&fabric, &plan, printer);
+        return plan::show_all(&fabric, vec![plans], printer);
     }
     let asking = Asking { options: &options, deadline, printer };
-    let plan = overwrite::settle(&fabric, plan, asking, || reporter.stop_requested())?;
-    if plan.route.is_some() {
-        reporter.show(plan.route, args.progress.readers());
+    let plans = overwrite::settle(&fabric, plans, asking, || reporter.stop_requested())?;
+    let route = plans.first().and_then(|plan| plan.route);
+    if route.is_some() {
+        reporter.show(route, args.progress.readers());
     }
     let clock = MonotonicClock::start();
     let trace = trace_file::begin(args, &asked, clock)?;
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         deadline,
         options: trace_file::for_copy(options, trace.as_ref()),
     };
-    let mut copied = copy_fan_out(&fabric, &plan, &mut tools);
+    let mut copied = copy_fan_out(&fabric, &plans, &mut tools);
     reporter.finish();
     if let (Some(file), Some(before), Ok(copied)) = (far_status, &before, &mut copied) {
         far_status::add(copied, before, file, printer);
@@ -79,19 +79,13 @@ fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
 }
 
 fn show(asked: &[Asked], mut copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
-    let record = match (copied.targets.pop(), copied.targets.is_empty()) {
-        (Some(only), true) => only.map_err(failure)?,
-        (last, _) => {
-            copied.targets.extend(last);
-            return outcome::show(asked, copied, printer);
-        }
-    };
-    if printer.is_json() {
-        printer.object(&record)?;
-    } else {
-        printer.text(&render::copy(&record, printer.is_verbose()))?;
+    // The failure of the only target is that of the command.
+    if let [Err(_)] = copied.targets.as_slice() {
+        copied.targets.remove(0).map_err(failure)?;
     }
-    Ok(Exit::Done)
+    let ended = EndedJob::new(asked, copied);
+    let hint = ended.hint();
+    outcome::show(&[ended], hint, printer)
 }
 
 /// A random seed.
@@ -115,11 +109,11 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
 }
 
 /// One failure as that of several targets: the first has it, the others its words.
-pub(super) fn for_each(error: CopyError, count: usize) -> Vec<Result<CopyRecord, CopyError>> {
+pub(super) fn for_each(error: CopyError, count: usize) -> FanOut {
     let reason = error.to_string();
     let others = (1..count).map(|_| CopyError::WithOthers { reason: reason.clone() });
     let others: Vec<CopyError> = others.collect();
-    std::iter::once(error).chain(others).map(Err).collect()
+    FanOut { read: Bytes::ZERO, targets: std::iter::once(error).chain(others).map(Err).collect() }
 }
 
 /// The exit status of a copy that ended so.

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 
 use peerlane_engine::{CopyError, FanOut};
-use peerlane_results::{
-    Asked, CopyFailure, CopyRecord, FAN_OUT_SCHEMA, FanOutRecord, TargetOutcome,
-};
+use peerlane_results::{Asked, CompletedCopy, CopyFailure, CopyRecord, JobOutcome, TargetOutcome};
+use peerlane_units::Bytes;
 
 use super::copy::exit_of;
 use super::resume;
@@ -16,19 +15,19 @@ use crate::render;
 
 /// One target's outcome, and its exit status.
 pub(super) struct EndedTarget {
-    pub(super) outcome: TargetOutcome,
+    outcome: TargetOutcome,
     pub(super) exit: Exit,
     failure: Option<Failure>,
 }
 
 impl EndedTarget {
-    /// Outcome of a target; `copied` names it in words where there are more jobs than one.
-    pub(super) fn new(target: &str, result: Result<CopyRecord, CopyError>) -> Self {
+    /// Outcome of a target.
+    fn new(target: &str, result: Result<CompletedCopy, CopyError>) -> Self {
         let outcome =
-            |record, failure| TargetOutcome { target: target.to_owned(), record, failure };
+            |copied, failure| TargetOutcome { target: target.to_owned(), copied, failure };
         let error = match result {
-            Ok(record) => {
-                let outcome = outcome(Some(record), None);
+            Ok(copied) => {
+                let outcome = outcome(Some(copied), None);
                 return Self { outcome, exit: Exit::Done, failure: None };
             }
             Err(error) => error,
@@ -42,7 +41,7 @@ impl EndedTarget {
     }
 
     /// Writes why it is not complete.
-    pub(super) fn report(&self, printer: Printer) {
+    fn report(&self, printer: Printer) {
         if let Some(failure) = &self.failure {
             printer.failure(failure);
         }
@@ -54,39 +53,65 @@ impl EndedTarget {
     }
 }
 
-/// Prints the outcome of several targets.
+/// A job that ended.
+pub(super) struct EndedJob {
+    source: String,
+    read: Bytes,
+    pub(super) targets: Vec<EndedTarget>,
+}
+
+impl EndedJob {
+    /// The end of the copies that were asked for with one source.
+    pub(super) fn new(asked: &[Asked], copied: FanOut) -> Self {
+        let targets = (asked.iter().zip(copied.targets))
+            .map(|(asked, result)| EndedTarget::new(&asked.target, result));
+        Self {
+            source: asked.first().map(|asked| asked.source.clone()).unwrap_or_default(),
+            read: copied.read,
+            targets: targets.collect(),
+        }
+    }
+
+    fn outcome(&self) -> JobOutcome {
+        JobOutcome {
+            source: self.source.clone(),
+            read: self.read,
+            targets: self.targets.iter().map(|one| one.outcome.clone()).collect(),
+        }
+    }
+
+    /// The command that goes on with the targets that can.
+    pub(super) fn hint(&self) -> Option<String> {
+        let is_kept: Vec<bool> = self.targets.iter().map(EndedTarget::has_journal).collect();
+        let words: Vec<OsString> = std::env::args_os().collect();
+        is_kept
+            .contains(&true)
+            .then(|| format!("`{}` continues them", resume::command_with(&words, &is_kept)))
+    }
+}
+
+/// Prints the record, and why targets are not complete.
 ///
 /// # Errors
 /// When one of them is not complete.
-pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
-    let ended: Vec<EndedTarget> = (asked.iter().zip(copied.targets))
-        .map(|(asked, result)| EndedTarget::new(&asked.target, result))
-        .collect();
-    let record = FanOutRecord {
-        schema: FAN_OUT_SCHEMA.to_owned(),
-        read: copied.read,
-        targets: ended.iter().map(|one| one.outcome.clone()).collect(),
-    };
+pub(super) fn show(
+    jobs: &[EndedJob],
+    hint: Option<String>,
+    printer: Printer,
+) -> Result<Exit, Failure> {
+    let record = CopyRecord::new(jobs.iter().map(EndedJob::outcome).collect());
     if printer.is_json() {
         printer.object(&record)?;
     } else {
-        printer.text(&render::fan_out(&record, printer.is_verbose()))?;
+        printer.text(&render::copies(&record, printer.is_verbose()))?;
     }
+    let ended: Vec<&EndedTarget> = jobs.iter().flat_map(|job| &job.targets).collect();
     ended.iter().for_each(|one| one.report(printer));
-    end(&ended.iter().collect::<Vec<_>>(), hint(&ended))
-}
-
-/// The command that goes on with those that can.
-fn hint(ended: &[EndedTarget]) -> Option<String> {
-    let is_kept: Vec<bool> = ended.iter().map(EndedTarget::has_journal).collect();
-    let words: Vec<OsString> = std::env::args_os().collect();
-    is_kept
-        .contains(&true)
-        .then(|| format!("`{}` continues them", resume::command_with(&words, &is_kept)))
+    end(&ended, hint)
 }
 
 /// The end of a command with several targets: names those that are not complete.
-pub(super) fn end(ended: &[&EndedTarget], hint: Option<String>) -> Result<Exit, Failure> {
+fn end(ended: &[&EndedTarget], hint: Option<String>) -> Result<Exit, Failure> {
     let exits: Vec<Exit> = ended.iter().map(|one| one.exit).collect();
     let missing: Vec<&str> = ended
         .iter()

@@ -10,7 +10,7 @@ use std::path::Path;
 use peerlane_engine::overwrite_summary::{JournalPlace, OverwriteSummary, summarize};
 use peerlane_engine::{CopyOptions, MonotonicClock, Start, Surveyor};
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, EndpointKind, FanOutPlan, Plan};
+use peerlane_results::{Asked, EndpointKind, Plan};
 use peerlane_units::Nanos;
 
 use super::plan;
@@ -28,33 +28,34 @@ pub(super) struct Asking<'a> {
     pub(super) printer: Printer,
 }
 
-/// Returns the plan, with leave to overwrite where that was needed and given. All targets are asked for
-/// before any is looked at again, since each answer may take any time.
+/// Returns the plans of a job, with leave to overwrite where that was needed and given. All targets are
+/// asked for before any is looked at again, since each answer may take any time.
 ///
 /// # Errors
 /// When an answer is not yes, the terminal cannot be asked, or a target changed meanwhile.
 pub(super) fn settle(
     fabric: &Fabric,
-    plan: FanOutPlan,
+    plans: Vec<Plan>,
     asking: Asking<'_>,
     is_stopped: impl Fn() -> bool,
-) -> Result<FanOutPlan, Failure> {
-    let stands = |one: &Plan| one.refusals.iter().any(|refusal| !refusal.forceable);
-    if plan.route.is_none() || plan.targets.iter().any(stands) {
-        return Ok(plan);
+) -> Result<Vec<Plan>, Failure> {
+    let stands =
+        |one: &Plan| one.route.is_none() || one.refusals.iter().any(|refusal| !refusal.forceable);
+    if plans.iter().any(stands) {
+        return Ok(plans);
     }
-    let mut shown = Vec::with_capacity(plan.targets.len());
-    for one in &plan.targets {
+    let mut shown = Vec::with_capacity(plans.len());
+    for one in &plans {
         shown.push(ask_for(one, asking, &is_stopped)?);
     }
     if shown.iter().all(Option::is_none) {
-        return Ok(plan);
+        return Ok(plans);
     }
-    let asked: Vec<Asked> = (plan.targets.iter().zip(&shown))
+    let asked: Vec<Asked> = (plans.iter().zip(&shown))
         .map(|(one, shown)| shown.as_ref().map_or_else(|| one.asked.clone(), |_| forced(one)))
         .collect();
     let settled = plan::make_all(fabric, &asked, asking.deadline, &asking.options.surveys)?;
-    for ((one, shown), now) in plan.targets.iter().zip(&shown).zip(&settled.targets) {
+    for ((one, shown), now) in plans.iter().zip(&shown).zip(&settled) {
         compare(one, shown.as_ref(), now, asking)?;
     }
     Ok(settled)

@@ -3,14 +3,11 @@
 use peerlane_doctor::devices_verdict;
 use peerlane_engine::suggestion::hint_of_device;
 use peerlane_engine::{
-    MonotonicClock, PlanError, ProbeTools, Surveyor, Surveys, plan_fan_out, plan_verdict,
+    MonotonicClock, PlanError, ProbeTools, Surveyor, Surveys, plan_fan_out, target_plan,
 };
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_memory::provider::PROVIDERS;
-use peerlane_results::{
-    Asked, EndpointKind, FanOutPlan, PLAN_ANSWER_SCHEMA, PairRecord, Plan, PlanAnswer, Probe,
-    RouteState,
-};
+use peerlane_results::{Asked, JobPlan, Plan, PlanRecord, Probe, RouteState, TargetPlan};
 use peerlane_units::Nanos;
 
 use super::{ask_library, prove_peers, target_folder};
@@ -36,22 +33,26 @@ pub(crate) fn run(args: &PlanArgs, printer: Printer) -> Result<Exit, Failure> {
     let asked = if is_here { target_folder::here(asked) } else { asked };
     match asked.as_slice() {
         [asked] => {
-            let answer = answer_for(args, &fabric, asked)?;
-            show_answer(&answer, printer)
+            let target = answer_for(args, &fabric, asked)?;
+            let exit = exit_of(&target);
+            let job = JobPlan { source: asked.source.clone(), targets: vec![target] };
+            print(&PlanRecord::new(vec![job]), printer)?;
+            Ok(exit)
         }
         _ if args.explain || args.probe || args.guest => {
             let hint = "name one target at a time".to_owned();
             Err(Failure::new("`--explain`, `--probe` and `--guest` are for one target").hint(hint))
         }
         several => {
-            let plan = make_all(&fabric, several, deadline, &Surveys::default()).map_err(answer)?;
-            show_all(&fabric, &plan, printer)
+            let plans =
+                make_all(&fabric, several, deadline, &Surveys::default()).map_err(answer)?;
+            show_all(&fabric, vec![plans], printer)
         }
     }
 }
 
 /// The plan of a copy where the words name ends of one, the pair where they name PCI functions.
-fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAnswer, Failure> {
+fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<TargetPlan, Failure> {
     let words = (asked.source.as_str(), asked.target.as_str());
     let planned = plan_or_pair(args, fabric, asked)?;
     let explanation = args.explain.then(|| match &planned {
@@ -71,32 +72,36 @@ fn answer_for(args: &PlanArgs, fabric: &Fabric, asked: &Asked) -> Result<PlanAns
         }
         _ => None,
     };
-    let (plan, no_plan, ends, verdict) = match planned {
+    let found = match planned {
         PlannedEnds::Copy(plan) => {
             let answers = probes.as_deref().unwrap_or_default();
-            let plan = Box::new(peerlane_engine::after_probes(fabric, *plan, answers));
-            let ends = peerlane_engine::pair_ends(fabric, Some(&plan), words);
-            let verdict = plan_verdict(fabric, &plan);
-            (Some(*plan), None, ends, verdict)
+            let plan = peerlane_engine::after_probes(fabric, *plan, answers);
+            let mut found = target_plan(fabric, plan);
+            if args.guest {
+                let ends = peerlane_engine::pair_ends(fabric, found.plan.as_ref(), words);
+                found.pair = ends.map(|ends| peerlane_doctor::pair_record(fabric, ends, true));
+            }
+            found
         }
         PlannedEnds::Pair { ends, reason } => {
             refuse_ports(fabric, ends)?;
             let typed = [asked.source.clone(), asked.target.clone()];
             let verdict = devices_verdict(fabric, ends, &typed);
-            (None, Some(reason), Some(ends), prove_peers::verdict(words, verdict, proof.as_ref()))
+            let verdict = prove_peers::verdict(words, verdict, proof.as_ref());
+            TargetPlan {
+                target: asked.target.clone(),
+                state: verdict.state,
+                verdict: verdict.sentence,
+                plan: None,
+                no_plan: Some(reason),
+                pair: Some(peerlane_doctor::pair_record(fabric, ends, args.guest)),
+                explanation: None,
+                probes: None,
+                proof,
+            }
         }
     };
-    Ok(PlanAnswer {
-        schema: PLAN_ANSWER_SCHEMA.to_owned(),
-        state: verdict.state,
-        verdict: verdict.sentence,
-        plan,
-        no_plan,
-        pair: ends.map(|ends| peerlane_doctor::pair_record(fabric, ends, args.guest)),
-        explanation,
-        probes,
-        proof,
-    })
+    Ok(TargetPlan { explanation, probes, ..found })
 }
 
 /// Source and target: of a copy, or two devices alone.
@@ -153,44 +158,25 @@ fn no_device(fabric: &Fabric, words: (&str, &str)) -> Option<Failure> {
     Some(Failure::new(error).hint(hint_of_device(fabric, missing)))
 }
 
-fn show_answer(answer: &PlanAnswer, printer: Printer) -> Result<Exit, Failure> {
-    let probes = answer.probes.as_deref().unwrap_or_default();
+fn print(record: &PlanRecord, printer: Printer) -> Result<(), Failure> {
     if printer.is_json() {
-        printer.object(answer)?;
+        printer.object(record)?;
     } else {
-        if let Some(plan) = &answer.plan {
-            printer.text(&render::plan(plan, &answer.verdict, probes))?;
-        }
-        if let Some(pair) = answer.pair.as_ref().filter(|pair| is_pair_shown(answer, pair)) {
-            if answer.plan.is_some() {
-                printer.text("\n")?;
-            }
-            let headline = answer.plan.is_none().then_some(answer.verdict.as_str());
-            printer.text(&render::pair(pair, headline, answer.no_plan.as_deref()))?;
-        }
-        if let Some((proof, pair)) = answer.proof.as_ref().zip(answer.pair.as_ref()) {
-            printer.text(&render::proof(proof, [&pair.first.name, &pair.second.name]))?;
-        }
-        printer.text(&render::explanation(answer.explanation.as_deref().unwrap_or_default()))?;
-        printer.text(&render::probes(probes))?;
+        printer.text(&render::plans(record))?;
     }
-    let is_unproved = answer.proof.as_ref().is_some_and(|proof| !proof.is_proved());
-    let is_refused = answer.plan.as_ref().is_some_and(|plan| !would_start(plan));
-    Ok(match answer.state {
+    Ok(())
+}
+
+fn exit_of(target: &TargetPlan) -> Exit {
+    let is_unproved = target.proof.as_ref().is_some_and(|proof| !proof.is_proved());
+    let is_refused = target.plan.as_ref().is_some_and(|plan| !would_start(plan));
+    match target.state {
         RouteState::Unknown | RouteState::Impossible => Exit::Negative,
         _ if is_refused || is_unproved => Exit::Negative,
         RouteState::Direct | RouteState::Expected | RouteState::ViaCpu | RouteState::Host => {
             Exit::Done
         }
-    })
-}
-
-/// The plan of a copy between drives says all of its pair that matters; other pairs are shown.
-fn is_pair_shown(answer: &PlanAnswer, pair: &PairRecord) -> bool {
-    let has_gpu = answer.plan.as_ref().is_some_and(|plan| {
-        [&plan.source, &plan.target].iter().any(|end| end.kind == EndpointKind::Gpu)
-    });
-    answer.plan.is_none() || has_gpu || pair.guest.is_some()
+    }
 }
 
 /// Asks the kernel, and the libraries of a GPU, about a plan.
@@ -241,7 +227,7 @@ pub(super) fn make_all(
     asked: &[Asked],
     deadline: Nanos,
     surveys: &Surveys,
-) -> Result<FanOutPlan, Failure> {
+) -> Result<Vec<Plan>, Failure> {
     let clock = MonotonicClock::start();
     let surveyor = Surveyor::new(&clock, deadline).with_surveys(surveys);
     plan_fan_out(fabric, asked, &surveyor).map_err(failure)
@@ -261,29 +247,21 @@ pub(super) fn answer(failure: Failure) -> Failure {
     }
 }
 
-/// Prints the plan and says whether a copy would start.
+/// Prints the plans and says whether all copies would start.
 ///
 /// # Errors
 /// When standard output does not take it.
 pub(super) fn show_all(
     fabric: &Fabric,
-    plan: &FanOutPlan,
+    jobs: Vec<Vec<Plan>>,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    match plan.targets.as_slice() {
-        [one] if printer.is_json() => printer.object(one)?,
-        _ if printer.is_json() => printer.object(plan)?,
-        _ => printer.text(&render::fan_out_plan(plan, &|one| sentence(fabric, one)))?,
-    }
-    Ok(if plan.targets.iter().all(would_start) { Exit::Done } else { Exit::Negative })
-}
-
-/// The verdict on the source and target of a plan.
-pub(super) fn sentence(fabric: &Fabric, plan: &Plan) -> String {
-    peerlane_engine::plan_verdict(fabric, plan).sentence
+    let all_start = jobs.iter().flatten().all(would_start);
+    print(&peerlane_engine::plan_record(fabric, jobs), printer)?;
+    Ok(if all_start { Exit::Done } else { Exit::Negative })
 }
 
 /// True when a copy by this plan would start.
-pub(super) fn would_start(plan: &Plan) -> bool {
+fn would_start(plan: &Plan) -> bool {
     plan.route.is_some() && plan.refusals.is_empty()
 }

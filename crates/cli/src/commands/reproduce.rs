@@ -12,7 +12,7 @@ use crate::printer::Printer;
 use crate::render;
 
 /// Schema of the object of `--predictions --json`.
-const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/2";
+const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/1";
 
 /// Predictions for cases without a measurement; the object of `--predictions --json`.
 ///

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use peerlane_engine::stages::{ManifestAsked, VerifyManifestError, verify_manifest};
 use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
+use peerlane_results::VerifyRecord;
 
 use super::reporter::Reporter;
 use super::{connections, target_folder};
@@ -32,12 +33,7 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
     let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);
     reporter.finish();
     let record = result.map_err(failure)?;
-    if printer.is_json() {
-        printer.object(&record)?;
-    } else {
-        printer.text(&render::verify(&record, printer.is_verbose()))?;
-    }
-    Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
+    show(&record, printer)
 }
 
 /// Compares one end with a manifest, and says which chunks differ.
@@ -60,10 +56,14 @@ fn by_manifest(
         let hint = error.hint();
         Failure::new(error).hint(hint).exit(exit)
     })?;
+    show(&record, printer)
+}
+
+fn show(record: &VerifyRecord, printer: Printer) -> Result<Exit, Failure> {
     if printer.is_json() {
-        printer.object(&record)?;
+        printer.object(record)?;
     } else {
-        printer.text(&render::verify_manifest(&record))?;
+        printer.text(&render::verify(record, printer.is_verbose()))?;
     }
     Ok(if record.is_equal() { Exit::Done } else { Exit::Negative })
 }

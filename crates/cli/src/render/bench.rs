@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn rate_and_interval_share_statistic() {
-        let text = include_str!("../../../../fixtures/results/samples/bench-sweep.json");
+        let text = include_str!("../../../../fixtures/results/bench-sweep.json");
         let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
         for summary in &mut record.summaries {
             let rate = &mut summary.rate;
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn prediction_shows_its_routes() {
-        let text = include_str!("../../../../fixtures/results/samples/bench-sweep-predicted.json");
+        let text = include_str!("../../../../fixtures/results/bench-sweep-predicted.json");
         let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
         let shown = |record: &BenchRecord| route(record, &record.summaries[0]);
         for (p2p, host, words) in

@@ -1,12 +1,12 @@
 //! Two records of benchmarks, compared in words.
 
-use peerlane_results::{Basis, Change, Comparison, NodesComparison};
+use peerlane_results::{Basis, Change, CompareRecord, Comparison};
 
 use super::LabelSheet;
 use super::bench::{aligned, in_words};
 
 /// A row for each case; the last line says whether something became slower.
-pub(crate) fn comparison(found: &Comparison) -> String {
+fn one_comparison(found: &Comparison) -> String {
     let head = ["case", "before", "after", "ratio", "between", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let none = || "-".to_owned();
@@ -70,14 +70,17 @@ pub(crate) fn comparison(found: &Comparison) -> String {
     sheet.0
 }
 
-/// The comparison of each node below its name; nodes without one with their reasons.
-pub(crate) fn nodes_comparison(found: &NodesComparison) -> String {
+/// The comparison of one machine, or that of each node below its name; nodes without one with their reasons.
+pub(crate) fn comparison(found: &CompareRecord) -> String {
+    if let Some(only) = found.only() {
+        return one_comparison(only);
+    }
     let mut sheet = LabelSheet::default();
     for node in &found.nodes {
-        sheet.line(format_args!("node {}", node.node));
+        sheet.line(format_args!("node {}", node.node.as_deref().unwrap_or_default()));
         match &node.comparison {
             Some(one) => {
-                for line in comparison(one).lines() {
+                for line in one_comparison(one).lines() {
                     sheet.line(format_args!("  {line}"));
                 }
             }

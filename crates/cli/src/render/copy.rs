@@ -1,15 +1,15 @@
 //! The record of a copy in words.
 
 use peerlane_results::{
-    CopyRecord, Evidence, MemoryKind, Percentiles, Route, RouteEvidence, StageRecord, Verification,
-    VerifyMode, Warning,
+    CompletedCopy, Evidence, MemoryKind, Percentiles, Route, RouteEvidence, StageRecord,
+    Verification, VerifyMode, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
 use super::LabelSheet;
 
-/// The result of a copy in one line, then the facts behind it; all details if `is_verbose`.
-pub(crate) fn copy(record: &CopyRecord, is_verbose: bool) -> String {
+/// The result of a copy in one line, then what bears on it; all details where `is_verbose`.
+pub(super) fn copy(record: &CompletedCopy, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
     sheet.line(format_args!(
         "copied {} from {} to {}: {}",
@@ -67,7 +67,7 @@ pub(crate) fn copy(record: &CopyRecord, is_verbose: bool) -> String {
 }
 
 /// The route and its evidence.
-fn evidence(sheet: &mut LabelSheet, record: &CopyRecord) {
+fn evidence(sheet: &mut LabelSheet, record: &CompletedCopy) {
     sheet.row("route", route(record));
     for (index, evidence) in record.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
@@ -77,7 +77,7 @@ fn evidence(sheet: &mut LabelSheet, record: &CopyRecord) {
 }
 
 /// Kinds of bytes of a copy, unless all of them were moved.
-fn content(record: &CopyRecord) -> Option<String> {
+fn content(record: &CompletedCopy) -> Option<String> {
     let content = record.content;
     if content.data == record.bytes {
         return None;
@@ -114,7 +114,7 @@ fn one_stage(stage: &StageRecord, elapsed: Nanos) -> String {
     )
 }
 
-fn route(record: &CopyRecord) -> String {
+fn route(record: &CompletedCopy) -> String {
     let by_route = record.bytes_by_route;
     let falls_back = record.warnings.iter().any(Warning::is_fall_back);
     let reason = if falls_back { "the warning says why" } else { record.reason.as_str() };
@@ -124,7 +124,7 @@ fn route(record: &CopyRecord) -> String {
     )
 }
 
-fn times(record: &CopyRecord) -> String {
+fn times(record: &CompletedCopy) -> String {
     format!(
         "{}, first block at the target after {}, last after {}; proof and verification {} apart",
         record.elapsed_ns, record.first_done_ns, record.last_done_ns, record.check_ns
@@ -152,7 +152,7 @@ fn verified(verification: &Verification) -> String {
     }
 }
 
-pub(super) fn short(record: &CopyRecord) -> String {
+pub(super) fn short(record: &CompletedCopy) -> String {
     let emulated =
         record.warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }));
     let sign = if emulated { " (emulated)" } else { "" };
@@ -171,12 +171,15 @@ pub(super) fn short(record: &CopyRecord) -> String {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_results::CopyRecord;
+
     use super::*;
 
     #[test]
     fn partial_rate_shows_its_bytes() {
-        let sample = include_str!("../../../../fixtures/results/samples/copy.json");
-        let mut record: CopyRecord = serde_json::from_str(sample).unwrap();
+        let sample = include_str!("../../../../fixtures/results/copy.json");
+        let all: CopyRecord = serde_json::from_str(sample).unwrap();
+        let mut record = all.only().unwrap().clone();
         record.content.data = record.bytes;
         assert!(short(&record).contains(" bytes, "), "{}", short(&record));
         record.content.data.0 = 65536;

@@ -2,7 +2,7 @@
 
 use peerlane_results::{
     AssumedSetting, DoctorRecord, Evidence, Finding, LibrarySetting, NcclSetting, Needs, PlanStep,
-    Setting, Unknown, Use, UseRecord,
+    Setting, Unknown, Use, UseAnswer,
 };
 
 use super::LabelSheet;
@@ -65,7 +65,7 @@ fn assumed(sheet: &mut LabelSheet, one: &AssumedSetting) {
     sheet.line(format_args!("  {}: {}", one.setting, one.effect));
 }
 
-fn of_use(sheet: &mut LabelSheet, one: &UseRecord) {
+fn of_use(sheet: &mut LabelSheet, one: &UseAnswer) {
     let [initiator, provider] = &one.example;
     let example = format!("{initiator} -> {provider}");
     let pairs = match (one.pairs, one.of) {

@@ -1,25 +1,40 @@
 //! An export in words, and the list of them.
 
-use peerlane_fabric::host_and_port;
-use peerlane_results::{ExportList, ExportRecord, MemoryKind};
+use peerlane_results::{Export, ExportRecord, MemoryKind, ServedExport};
 
 use super::{LabelSheet, counted};
 
-/// The drive, its address, its hosts, and the command for another machine.
-pub(crate) fn export(record: &ExportRecord) -> String {
+/// The export that begins in full, else one export a line.
+pub(crate) fn exports(record: &ExportRecord) -> String {
     let mut sheet = LabelSheet::default();
+    if let [export @ Export { served: Some(served), .. }] = record.exports.as_slice() {
+        begun(&mut sheet, export, served);
+        return sheet.0;
+    }
+    for export in &record.exports {
+        let who = match export.process {
+            Some(process) => format!("served by process {process}"),
+            None => format!("left; `peerlane export --remove {}` removes it", export.subsystem),
+        };
+        sheet.line(format_args!("{} of {} ({})", export.subsystem, export.drive, export.listen));
+        sheet.more(who);
+    }
+    sheet.line(format_args!("{} of Peerlane", counted(record.exports.len(), "export")));
+    sheet.0
+}
+
+/// The drive, its address, its hosts, and the command for another machine.
+fn begun(sheet: &mut LabelSheet, export: &Export, record: &ServedExport) {
     sheet.line(format_args!("exporting {}", record.drive.path));
     sheet.row("drive", super::endpoint(&record.drive));
-    let listen = &record.listen;
-    let at = match (&listen.address, listen.port) {
-        (Some(address), Some(port)) => {
-            format!(" at {}", host_and_port(address, Some(&port.to_string())))
+    match export.listen.split_once(' ') {
+        Some((transport, address)) => {
+            sheet.row("network", format_args!("{transport} at {address}"))
         }
-        _ => ", this machine only".to_owned(),
-    };
-    sheet.row("network", format_args!("{}{at}", listen.transport));
+        None => sheet.row("network", format_args!("{}, this machine only", export.listen)),
+    }
     let namespace = record.namespace;
-    sheet.row("name", format_args!("{}, namespace {namespace}", record.subsystem));
+    sheet.row("name", format_args!("{}, namespace {namespace}", export.subsystem));
     sheet.row("uuid", &record.uuid);
     match &record.hosts {
         None => sheet.row("hosts", "any"),
@@ -42,20 +57,4 @@ pub(crate) fn export(record: &ExportRecord) -> String {
     sheet.row("connect", &record.connect);
     sheet.warnings(&record.warnings);
     sheet.line("serving until Ctrl-C or a signal");
-    sheet.0
-}
-
-/// One export a line.
-pub(crate) fn exports(list: &ExportList) -> String {
-    let mut sheet = LabelSheet::default();
-    for export in &list.exports {
-        let who = match export.process {
-            Some(process) => format!("served by process {process}"),
-            None => format!("left; `peerlane export --remove {}` removes it", export.subsystem),
-        };
-        sheet.line(format_args!("{} of {} ({})", export.subsystem, export.drive, export.listen));
-        sheet.more(who);
-    }
-    sheet.line(format_args!("{} of Peerlane", counted(list.exports.len(), "export")));
-    sheet.0
 }

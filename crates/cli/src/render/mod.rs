@@ -9,7 +9,7 @@ mod doctor;
 mod donard;
 mod explanation;
 mod export;
-mod fan_out;
+mod jobs;
 mod overwrite_question;
 mod overwritten;
 mod pair;
@@ -30,22 +30,22 @@ use peerlane_results::{
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
 pub(crate) use calibration::calibration;
-pub(crate) use comparison::{comparison, nodes_comparison};
-pub(crate) use copy::copy;
+pub(crate) use comparison::comparison;
+use copy::copy;
 pub(crate) use doctor::doctor;
-pub(crate) use explanation::explanation;
-pub(crate) use export::{export, exports};
-pub(crate) use fan_out::{batch, batch_plan, fan_out, fan_out_plan};
+use explanation::explanation;
+pub(crate) use export::exports;
+pub(crate) use jobs::{copies, plans};
 pub(crate) use overwrite_question::question;
 pub(crate) use overwritten::OverwrittenRanges;
-pub(crate) use pair::pair;
+use pair::pair;
 pub(crate) use plan::plan;
-pub(crate) use probes::probes;
+use probes::probes;
 pub(crate) use proof::proof;
 pub(crate) use reproduce::{fits, reproduce};
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
-pub(crate) use verify::{verify, verify_manifest};
+pub(crate) use verify::verify;
 
 /// A number of things, as a person says it.
 pub(crate) fn counted<N>(number: N, one: &str) -> String

@@ -1,8 +1,7 @@
 //! Two devices in words: the answer first, then each layer by itself.
 
 use peerlane_results::{
-    DriverAnswer, DriverRule, GuestVerdict, MapType, PairDevice, PairDirection, PairRecord,
-    PairTurn,
+    DriverAnswer, DriverRule, GuestVerdict, MapType, PairDevice, PairDirection, PairRecord, Turn,
 };
 
 use super::LabelSheet;
@@ -89,11 +88,11 @@ fn path(sheet: &mut LabelSheet, one: &PairDirection) {
         return;
     }
     let turn = match (one.turn, &one.turn_at) {
-        (Some(PairTurn::Device), _) => "packets stay inside the device".to_owned(),
-        (Some(PairTurn::Switch), Some(at)) => format!("packets turn in the switch at {at}"),
-        (Some(PairTurn::Switch), None) => "packets turn in a switch".to_owned(),
-        (Some(PairTurn::RootComplex), _) => "packets turn in the root complex".to_owned(),
-        (Some(PairTurn::SocketLink), _) => {
+        (Some(Turn::Device), _) => "packets stay inside the device".to_owned(),
+        (Some(Turn::Switch), Some(at)) => format!("packets turn in the switch at {at}"),
+        (Some(Turn::Switch), None) => "packets turn in a switch".to_owned(),
+        (Some(Turn::RootComplex), _) => "packets turn in the root complex".to_owned(),
+        (Some(Turn::SocketLink), _) => {
             "packets cross the root complex and the link between sockets".to_owned()
         }
         (None, _) => "where packets turn is unknown".to_owned(),

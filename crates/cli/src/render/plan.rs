@@ -1,8 +1,6 @@
 //! A plan in words.
 
-use peerlane_results::{
-    Candidate, EndpointKind, Plan, Probe, ProbeAnswer, Refusal, Verdict, Warning,
-};
+use peerlane_results::{Candidate, EndpointKind, Plan, Probe, ProbeAnswer, Refusal, Warning};
 use peerlane_units::Bytes;
 
 use super::LabelSheet;
@@ -106,13 +104,20 @@ fn candidates(sheet: &mut LabelSheet, plan: &Plan, probes: &[Probe]) {
         sheet.line(format_args!("  {}{distance}", super::memory(&candidate.memory)));
         if is_with_gpu {
             let state = state(candidate, probes);
-            match candidate.source {
-                Verdict::Unknown => sheet.line(format_args!("    {state}")),
-                source => sheet.line(format_args!("    {state}; the kernel's decision: {source}")),
+            let source = candidate.source;
+            match source.turning_point() {
+                _ if source.is_open() => sheet.line(format_args!("    {state}")),
+                turn => sheet.line(format_args!("    {state}; the kernel's decision: {turn}")),
             }
         } else {
-            sheet.line(format_args!("    source writes into it: {}", candidate.source));
-            sheet.line(format_args!("    target reads out of it: {}", candidate.target));
+            sheet.line(format_args!(
+                "    source writes into it: {}",
+                candidate.source.turning_point()
+            ));
+            sheet.line(format_args!(
+                "    target reads out of it: {}",
+                candidate.target.turning_point()
+            ));
         }
         for fact in &candidate.facts {
             sheet.line(format_args!("    - {fact}"));

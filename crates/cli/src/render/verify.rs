@@ -1,6 +1,6 @@
 //! The record of a comparison in words.
 
-use peerlane_results::{ManifestRecord, VerifyRecord};
+use peerlane_results::{ComparedManifest, ComparedSource, Reference, VerifyMode, VerifyRecord};
 use peerlane_units::Bytes;
 
 use super::{LabelSheet, counted, differing};
@@ -8,32 +8,38 @@ use super::{LabelSheet, counted, differing};
 /// The result of a comparison in one line, then the differences; all details where `is_verbose`.
 pub(crate) fn verify(record: &VerifyRecord, is_verbose: bool) -> String {
     let mut sheet = LabelSheet::default();
-    let (source, target) = (&record.source.path, &record.target.path);
-    sheet.line(format_args!("{source} and {target}: {}", short(record)));
-    if is_verbose {
-        details(&mut sheet, record);
-    }
-    for (index, line) in differences(record).iter().enumerate() {
-        sheet.row(if index == 0 { "differs" } else { "" }, line);
+    let target = &record.target.path;
+    match &record.against {
+        Reference::Source(source) => {
+            let answer = short(record, source.mode);
+            sheet.line(format_args!("{} and {target}: {answer}", source.end.path));
+            if is_verbose {
+                details(&mut sheet, record, source);
+            }
+            for (index, line) in differences(record, source).iter().enumerate() {
+                sheet.row(if index == 0 { "differs" } else { "" }, line);
+            }
+        }
+        Reference::Manifest(manifest) => by_manifest(&mut sheet, record, manifest),
     }
     sheet.warnings(&record.warnings);
     sheet.0
 }
 
 /// Source and target, times and digests.
-fn details(sheet: &mut LabelSheet, record: &VerifyRecord) {
-    sheet.row("source", super::endpoint(&record.source));
+fn details(sheet: &mut LabelSheet, record: &VerifyRecord, compared: &ComparedSource) {
+    sheet.row("source", super::endpoint(&compared.end));
     sheet.row("target", super::endpoint(&record.target));
-    if record.offset > Bytes::ZERO || record.target_offset > Bytes::ZERO {
-        let (source, target) = (record.offset.0, record.target_offset.0);
+    if compared.offset > Bytes::ZERO || record.target_offset > Bytes::ZERO {
+        let (source, target) = (compared.offset.0, record.target_offset.0);
         sheet.row("offsets", format_args!("{source} in the source, {target} in the target"));
     }
     let rate = record.rate().map(|rate| format!(", {rate} from each side")).unwrap_or_default();
     sheet.row("time", format_args!("{}{rate}", record.elapsed_ns));
     let rate = record.comparing_rate().map(|rate| format!(", {rate}")).unwrap_or_default();
-    sheet
-        .row("comparing", format_args!("{} of it, while reads went on{rate}", record.comparing_ns));
-    let digest = &record.digest;
+    let comparing = compared.comparing_ns;
+    sheet.row("comparing", format_args!("{comparing} of it, while reads went on{rate}"));
+    let digest = &compared.digest;
     let digests = [("source", &digest.source), ("target", &digest.target)];
     for (index, (side, value)) in digests.into_iter().enumerate() {
         let label = if index == 0 { "digests" } else { "" };
@@ -41,9 +47,9 @@ fn details(sheet: &mut LabelSheet, record: &VerifyRecord) {
     }
 }
 
-fn differences(record: &VerifyRecord) -> Vec<String> {
+fn differences(record: &VerifyRecord, compared: &ComparedSource) -> Vec<String> {
     let mut lines = Vec::new();
-    if let Some(first) = &record.first {
+    if let Some(first) = &compared.first {
         lines.push(format!(
             "{}; first at offset {} of the source, {} of the target, {}",
             counted(record.mismatches, "block"),
@@ -67,13 +73,13 @@ fn bytes(size: Bytes) -> String {
     counted(size.0, "byte")
 }
 
-fn short(record: &VerifyRecord) -> String {
+fn short(record: &VerifyRecord, mode: VerifyMode) -> String {
     let answer = match record.is_equal() {
         true if record.bytes < record.length => no_difference(record.bytes, record.length),
         true => "equal".to_owned(),
         false => "different".to_owned(),
     };
-    format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, record.mode)
+    format!("{answer}, {} of {} bytes compared ({})", record.bytes.0, record.length.0, mode)
 }
 
 /// The result of a sample without a difference, with the share that was read.
@@ -88,30 +94,29 @@ pub(super) fn no_difference(bytes: Bytes, length: Bytes) -> String {
 }
 
 /// The result of a comparison with a manifest in one line, then the chunks that differ.
-pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
-    let mut sheet = LabelSheet::default();
+fn by_manifest(sheet: &mut LabelSheet, record: &VerifyRecord, manifest: &ComparedManifest) {
     let answer = if record.is_equal() { "equal" } else { "different" };
     let (compared, length) = (record.bytes.0, record.length.0);
     let chunks = differing(record.mismatches, "chunk");
     sheet.line(format_args!(
         "{} and {}: {answer}, {compared} of {length} bytes compared with their digests, {chunks}",
-        record.end.path, record.manifest
+        record.target.path, manifest.path
     ));
-    sheet.row("end", super::endpoint(&record.end));
-    if record.offset > Bytes::ZERO {
-        sheet.row("offset", format_args!("{}", bytes(record.offset)));
+    sheet.row("end", super::endpoint(&record.target));
+    if record.target_offset > Bytes::ZERO {
+        sheet.row("offset", format_args!("{}", bytes(record.target_offset)));
     }
-    let after = match record.after.as_slice() {
+    let after = match manifest.after.as_slice() {
         [] => String::new(),
         stages => format!(", after {}", stages.join(", ")),
     };
     sheet.row(
         "manifest",
-        format_args!("chunks of {}, root {}{after}", bytes(record.chunk), record.root),
+        format_args!("chunks of {}, root {}{after}", bytes(manifest.chunk), manifest.root),
     );
     let rate = record.rate().map(|rate| format!(", {rate}")).unwrap_or_default();
     sheet.row("time", format_args!("{}{rate}", record.elapsed_ns));
-    for (index, chunk) in record.differing.iter().enumerate() {
+    for (index, chunk) in manifest.differing.iter().enumerate() {
         let (offset, length) = (chunk.offset.0, bytes(chunk.length));
         let words = format!("{length} at {offset}: {}, was {}", chunk.found, chunk.expected);
         sheet.row(if index == 0 { "differs" } else { "" }, words);
@@ -122,6 +127,4 @@ pub(crate) fn verify_manifest(record: &ManifestRecord) -> String {
     if record.surplus > Bytes::ZERO {
         sheet.row("differs", format_args!("it is {} too long", bytes(record.surplus)));
     }
-    sheet.warnings(&record.warnings);
-    sheet.0
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::{Fact, MapType};
-use peerlane_results::{Plan, Probe, ProbeAnswer, Verdict};
+use peerlane_results::{Plan, Probe, ProbeAnswer};
 
 use super::guest;
 use super::notation::MachineForms;
@@ -32,7 +32,7 @@ pub(crate) struct PairVoices {
     /// Log expected by that decision.
     pub(crate) due: PairLog,
     /// Verdict of `plan`.
-    pub(crate) planned: Verdict,
+    pub(crate) planned: MapType,
     pub(crate) probe: ProbeAnswer,
     pub(crate) probe_log: PairLog,
     /// True when nvmet took the pair.
@@ -48,12 +48,6 @@ impl PairVoices {
         let (map, distance) = self.decided;
         let is_permitted = map != MapType::NotSupported;
         let returned = distance.map_or(-1, |hops| i32::try_from(hops).expect("few hops"));
-        let planned = match self.planned {
-            Verdict::BusAddress => MapType::BusAddress,
-            Verdict::ThroughHostBridge => MapType::ThroughHostBridge,
-            Verdict::NotSupported => MapType::NotSupported,
-            Verdict::Unknown => MapType::Unknown,
-        };
         let probed = match &self.probe {
             ProbeAnswer::Permitted => is_permitted,
             ProbeAnswer::Refused { .. } => !is_permitted,
@@ -61,7 +55,7 @@ impl PairVoices {
         };
         let agree = [
             ("description and /sys", self.described == self.decided),
-            ("plan and decision", planned == map),
+            ("plan and decision", self.planned == map),
             ("probe and decision", probed),
             ("log of the probe and decision", self.probe_log == self.due),
             ("nvmet and decision", self.nvmet == is_permitted),

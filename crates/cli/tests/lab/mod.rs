@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use peerlane_results::CopyRecord;
+use peerlane_results::{CompletedCopy, CopyRecord};
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
 #[path = "../schema/mod.rs"]
@@ -294,14 +294,15 @@ impl LabRun {
     }
 
     /// The record of a copy that has to be done, which is as its schema says.
-    pub(crate) fn record(&self, name: &str) -> CopyRecord {
+    pub(crate) fn record(&self, name: &str) -> CompletedCopy {
         assert_eq!(self.status(name), 0, "{name}: {}", self.stderr(name));
-        serde_json::from_value(self.object(name)).expect("a record")
+        let record: CopyRecord = serde_json::from_value(self.object(name)).expect("a record");
+        record.only().expect("a completed copy").clone()
     }
 
     /// The plan of a copy that `plan` left.
     pub(crate) fn plan(&self, name: &str) -> serde_json::Value {
-        self.object(name)["plan"].clone()
+        self.object(name)["jobs"][0]["targets"][0]["plan"].clone()
     }
 
     /// The object that a command printed, which is as its schema says.

@@ -1,7 +1,7 @@
 //! Evidence of routes from the guest kernel's own tracing, against the counts of the recorder
 //! outside the guest.
 
-use peerlane_results::{CaseRecord, CopyRecord, RouteVerdict};
+use peerlane_results::{CaseRecord, CompletedCopy, RouteVerdict};
 
 use crate::bench_records::record;
 use crate::lab::LabRun;
@@ -9,14 +9,14 @@ use crate::lab::LabRun;
 const MIB: usize = 1 << 20;
 const COPY: &str = "/dev/lab/a /dev/lab/b --force --evidence dma --route";
 
-/// Verdicts of the kernel's tracing, and its observations.
-fn dma_verdicts(record: &CopyRecord) -> Vec<(RouteVerdict, String)> {
+/// Verdicts of the kernel's tracing, and what it saw.
+fn dma_verdicts(record: &CompletedCopy) -> Vec<(RouteVerdict, String)> {
     let of_tracing =
         record.evidence.iter().filter(|one| one.evidence.looked_at.contains("tracing"));
     of_tracing.map(|one| (one.says, one.evidence.showed.clone())).collect()
 }
 
-fn assert_dma(record: &CopyRecord, verdict: RouteVerdict, word: &str) {
+fn assert_dma(record: &CompletedCopy, verdict: RouteVerdict, word: &str) {
     let verdicts = dma_verdicts(record);
     assert_eq!(verdicts.len(), 2, "{verdicts:?}");
     for (one, saw) in &verdicts {

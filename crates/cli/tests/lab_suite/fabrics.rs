@@ -1,6 +1,6 @@
 //! `peerlane export` in booted machines: refusals, allowed hosts, and the traces of signals and kills.
 
-use peerlane_results::{ExportList, ExportRecord, ExportStatus, MemoryKind, Route};
+use peerlane_results::{ExportRecord, ExportStatus, MemoryKind, Route};
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ fn run(lab: &LabRun, script: &str) {
     lab.run(&format!("{PRELUDE}{script}"));
 }
 
-fn listed(lab: &LabRun, name: &str) -> ExportList {
+fn listed(lab: &LabRun, name: &str) -> ExportRecord {
     let value: Value = serde_json::from_str(&lab.text(&format!("{name}.json"))).expect("JSON");
     schema::check(&value);
     serde_json::from_value(value).expect("a list")
@@ -193,7 +193,9 @@ mod full {
         let value: Value = serde_json::from_str(&lab.text("served.json")).expect("JSON");
         schema::check(&value);
         let record: ExportRecord = serde_json::from_value(value).expect("a record");
-        assert_eq!((record.subsystem.as_str(), record.memory), ("lab", MemoryKind::Host));
+        assert_eq!(record.exports[0].subsystem, "lab");
+        let record = record.exports[0].served.as_ref().expect("what the program set up");
+        assert_eq!(record.memory, MemoryKind::Host);
         assert!(record.reason.contains("host memory on both sides"), "{}", record.reason);
         assert!(record.connect.contains("--traddr 127.0.0.1 --trsvcid 4420 --nqn lab"));
         let list = listed(&lab, "list").exports;

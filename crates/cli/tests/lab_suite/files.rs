@@ -6,7 +6,7 @@
 //! case is left out with a line in the skip log.
 
 use crate::lab::LabRun;
-use peerlane_results::{CopyRecord, Route, Warning};
+use peerlane_results::{CompletedCopy, Route, Warning};
 
 const MIB: u64 = 1 << 20;
 /// The tables with a line for every case here.
@@ -85,7 +85,7 @@ impl Copied {
         check_tables(name, "works");
         let plan = lab.plan(&format!("{name}_plan"));
         assert_eq!(plan["route"], "p2p", "{name}: {}", plan["reason"]);
-        let record: CopyRecord = lab.record(name);
+        let record: CompletedCopy = lab.record(name);
         assert_eq!(record.route, Route::P2p, "{name}");
         assert_eq!(record.bytes_by_route.host.0, 0, "{name}");
         assert_eq!(lab.status(&format!("{name}_same")), 0, "{name}: the ends differ");

@@ -1,7 +1,7 @@
 //! One source copied to several drives in a booted machine: read once, by one memory, past guest memory.
 
 use crate::lab::{LabRun, assert_same};
-use peerlane_results::{FanOutRecord, Route};
+use peerlane_results::{CopyRecord, Route};
 
 const MIB: usize = 1 << 20;
 const SIZE: usize = 24 * MIB;
@@ -20,11 +20,11 @@ fn fan_out_avoids_guest_memory() {
          leave itself peerlane copy /dev/lab/a /dev/lab/b /dev/lab/a --force"
     ));
     assert_eq!(lab.status("both"), 0, "{}", lab.stderr("both"));
-    let record: FanOutRecord =
+    let record: CopyRecord =
         serde_json::from_str(&lab.text("both.json")).expect("a record of several");
-    assert_eq!(record.read.0, LENGTH as u64);
-    for target in &record.targets {
-        let record = target.record.as_ref().expect("a complete target");
+    assert_eq!(record.jobs[0].read.0, LENGTH as u64);
+    for (_, target) in record.outcomes() {
+        let record = target.copied.as_ref().expect("a complete target");
         assert_eq!((record.route, record.bytes.0), (Route::P2p, LENGTH as u64));
         assert_eq!(record.bytes_by_route.p2p.0, LENGTH as u64);
         assert_eq!(

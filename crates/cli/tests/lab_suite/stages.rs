@@ -3,7 +3,7 @@
 use crate::card::{MEMORY, MIB, open};
 use crate::lab::{LabRun, assert_same};
 use crate::perfetto;
-use peerlane_results::{CopyRecord, Route, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, Route, VerifyMode, Warning};
 
 const STAGE: &str = "--stage outside:/dev/virtio-ports/peerlane.worker.card";
 const WAY: &str = "--route p2p --via p2pmem:/dev/lab/card --block 256K --depth 32";
@@ -29,7 +29,7 @@ fn open_with(environment: &[(&'static str, &'static str)]) -> Option<(LabRun, Ve
     Some((lab, source))
 }
 
-fn assert_chunks(record: &CopyRecord, bytes: usize) {
+fn assert_chunks(record: &CompletedCopy, bytes: usize) {
     let [stage] = record.stages.as_slice() else { panic!("{:?}", record.stages) };
     assert_eq!(stage.bytes.0, bytes as u64);
     assert_eq!(stage.chunks, (bytes as u64).div_ceil(record.shape.request.0));

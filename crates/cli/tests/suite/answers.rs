@@ -61,6 +61,7 @@ fn plan_and_doctor_agree_on_every_pair() {
         let (_, _, record) = run(&["doctor", "--machine", &machine]);
         for (state, [one, other]) in examples(&record) {
             let (planned, plan_line, plan) = run(&["plan", &one, &other, "--machine", &machine]);
+            let plan = &plan["jobs"][0]["targets"][0];
             let (examined, doctor_line, pair) =
                 run(&["doctor", &one, &other, "--machine", &machine]);
             let of = format!("{machine}: {one} -> {other}");

@@ -60,9 +60,9 @@ fn quiet_keeps_the_json_object() {
         .expect("the program starts")
         .exited(1);
     assert!(output.stderr.is_empty());
-    let answer: peerlane_results::PlanAnswer = schema::read(&output.stdout);
-    assert_eq!(answer.schema, peerlane_results::PLAN_ANSWER_SCHEMA);
-    assert_eq!(answer.plan.expect("a plan").route, None);
+    let record: peerlane_results::PlanRecord = schema::read(&output.stdout);
+    let answer = record.only().expect("a target");
+    assert_eq!(answer.plan.as_ref().expect("a plan").route, None);
     assert!(answer.pair.is_some());
 }
 

@@ -51,7 +51,8 @@ impl ContentBench {
         let plan: Value = serde_json::from_slice(&plan.stdout).unwrap_or_else(|error| {
             panic!("{}: {error}: {}", image.display(), String::from_utf8_lossy(&plan.stderr))
         });
-        let reasons = plan["plan"]["refusals"].as_array().expect("refusals");
+        let reasons =
+            plan["jobs"][0]["targets"][0]["plan"]["refusals"].as_array().expect("refusals");
         let reasons: Vec<&str> = reasons.iter().filter_map(|one| one["reason"].as_str()).collect();
         let reason = reasons.join("; ").replace(device.typed(), "DEVICE");
         Some(PlannedVerdict {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::program::{Exited, peerlane};
 use crate::schema;
-use peerlane_results::{CopyRecord, ManifestRecord, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, CopyRecord, Reference, VerifyMode, VerifyRecord, Warning};
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
@@ -38,13 +38,18 @@ fn folder() -> (Scratch, PathBuf) {
 }
 
 #[track_caller]
-fn copied(at: &Path, more: &[&str]) -> CopyRecord {
+fn copied(at: &Path, more: &[&str]) -> CompletedCopy {
     let words = ["copy", "source", "target", "--route", "host", "--stage", "digest", "--json"];
     let output = peerlane(at, &[&words, more].concat()).exited(0);
-    schema::read(&output.stdout)
+    only(&output.stdout)
 }
 
-fn compared(at: &Path, end: &str) -> (ManifestRecord, Option<i32>) {
+fn only(printed: &[u8]) -> CompletedCopy {
+    let record: CopyRecord = schema::read(printed);
+    record.only().expect("a completed copy").clone()
+}
+
+fn compared(at: &Path, end: &str) -> (VerifyRecord, Option<i32>) {
     let output = peerlane(at, &["verify", end, "--manifest", "digests", "--json"]);
     (schema::read(&output.stdout), output.status.code())
 }
@@ -81,7 +86,8 @@ fn digests_are_those_of_xxh128sum() {
     }
     let (compared, status) = compared(&at, "target");
     assert_eq!((status, compared.bytes.0), (Some(0), LENGTH as u64));
-    assert_eq!(Some(compared.root), stage.root.clone());
+    let Reference::Manifest(manifest) = compared.against else { panic!("not by a manifest") };
+    assert_eq!(Some(manifest.root), stage.root.clone());
     assert!(fs::read(at.join("target")).expect("it is there") == content());
     assert!(!at.join("digests.part").exists());
 }
@@ -98,7 +104,8 @@ fn flipped_bit_names_its_chunk() {
     file.write_all_at(&[byte[0] ^ 0x10], place).expect("it is there");
     let (record, status) = compared(&at, "target");
     assert_eq!((status, record.mismatches), (Some(1), 1));
-    let [chunk] = record.differing.as_slice() else { panic!("{:?}", record.differing) };
+    let Reference::Manifest(manifest) = &record.against else { panic!("{:?}", record.against) };
+    let [chunk] = manifest.differing.as_slice() else { panic!("{:?}", manifest.differing) };
     assert_eq!((chunk.offset.0, chunk.length.0), (7 * MIB as u64, MIB as u64));
     assert_eq!(compared(&at, "source").1, Some(0), "either end can be compared by itself");
     file.set_len(9 * MIB as u64).expect("it is there");
@@ -153,7 +160,7 @@ fn killed_copy_resumes_with_manifest() {
     let again = peerlane(&at, &[&words[..], &digest, &["--force"]].concat());
     again.says("digests.part already");
     let resumed = peerlane(&at, &[&words[..], &digest, &["--resume", "--json"]].concat()).exited(0);
-    let record: CopyRecord = schema::read(&resumed.stdout);
+    let record = only(&resumed.stdout);
     assert!(record.content.before.0 > 0, "{:?}", record.content);
     assert_eq!(record.stages[0].root, whole);
     assert_eq!(compared(&at, "target").1, Some(0));
@@ -216,10 +223,10 @@ fn two_targets_share_one_manifest() {
     for end in ["one", "two"] {
         assert_eq!(compared(&at, end).1, Some(0), "{end}");
     }
-    let record: Value = output.json();
+    let record: CopyRecord = output.json();
     let not_comparable = |one: &Warning| matches!(one, Warning::NotComparable { .. });
-    let warnings: Vec<Warning> =
-        serde_json::from_value(record["targets"][0]["record"]["warnings"].clone())
-            .unwrap_or_default();
-    assert!(!warnings.iter().any(not_comparable));
+    for target in &record.jobs[0].targets {
+        let copied = target.copied.as_ref().expect("a completed copy");
+        assert!(!copied.warnings.iter().any(not_comparable));
+    }
 }

@@ -8,7 +8,7 @@ use std::process::Output;
 use crate::mock::{CHUNK_KERNELS, Mock};
 use crate::program::{self, Exited, said};
 use peerlane_results::{
-    BenchRecord, CaseRecord, Path as Way, PlanAnswer, RouteVerdict, VerifyMode, Warning,
+    BenchRecord, CaseRecord, Path as Way, PlanRecord, RouteVerdict, VerifyMode, Warning,
 };
 use peerlane_testing::Scratch;
 
@@ -331,8 +331,8 @@ fn gpu_machine_is_planned_without_gpus() {
     let root = tree.display();
     let output =
         peerlane(&mock, folder.path(), &format!("plan nvme0n1 gpu:0 --machine {root} --json"));
-    let answer: PlanAnswer = output.json();
-    let plan = answer.plan.expect("a plan");
+    let record: PlanRecord = output.json();
+    let plan = record.only().and_then(|target| target.plan.as_ref()).expect("a plan");
     assert_eq!(plan.candidates.len(), 4);
     assert_eq!(plan.target.address.as_deref(), Some("0000:18:00.0"));
     assert!(plan.candidates[1].refusals.iter().any(|one| one.contains("modprobe nvidia_fs")));

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::lab;
 use crate::program::{Exited, peerlane, said};
-use peerlane_results::{BatchRecord, FanOutPlan, FanOutRecord};
+use peerlane_results::{CopyRecord, PlanRecord};
 use peerlane_testing::{Loop, Scratch};
 
 const LENGTH: usize = (5 << 20) + 77;
@@ -31,13 +31,14 @@ fn one_source_becomes_several_targets() {
     let folder = folder();
     let words = ["copy", "source", "a", "b", "c", "--route", "host", "--json", "--verify", "full"];
     let output = peerlane(folder.path(), &words).exited(0);
-    let record: FanOutRecord = lab::schema::read(&output.stdout);
-    assert_eq!((record.schema.as_str(), record.read.0), ("peerlane.fan-out/1", LENGTH as u64));
-    assert_eq!(record.targets.len(), 3);
+    let record: CopyRecord = lab::schema::read(&output.stdout);
+    assert_eq!(record.jobs.len(), 1);
+    assert_eq!((record.jobs[0].read.0, record.jobs[0].targets.len()), (LENGTH as u64, 3));
     assert!(["a", "b", "c"].iter().all(|name| is_copy(folder.path(), name)));
     let output = peerlane(folder.path(), &["plan", "source", "d", "e", "--json"]);
-    let plan: FanOutPlan = lab::schema::read(&output.stdout);
-    assert_eq!((plan.schema.as_str(), plan.targets.len()), ("peerlane.fan-out-plan/1", 2));
+    let plan: PlanRecord = lab::schema::read(&output.stdout);
+    assert_eq!((plan.jobs.len(), plan.targets().count()), (1, 2));
+    assert!(plan.targets().all(|target| target.plan.is_some()));
     let dry = peerlane(folder.path(), &["copy", "source", "d", "e", "--dry-run"]);
     assert!(String::from_utf8_lossy(&dry.stdout).contains("2 targets: route host"));
     assert!(!folder.at("d").exists(), "a dry run changes nothing");
@@ -82,12 +83,14 @@ fn at_most_sixteen_targets_are_accepted() {
 }
 
 #[test]
-fn one_target_keeps_plain_record() {
+fn one_target_is_one_job_with_one_target() {
     let folder = folder();
     let output = peerlane(folder.path(), &["copy", "source", "a", "--route", "host", "--json"]);
-    let record: serde_json::Value = lab::schema::read(&output.stdout);
-    assert_eq!(record["schema"], "peerlane.copy/1");
-    assert!(record.get("targets").is_none());
+    let record: CopyRecord = lab::schema::read(&output.stdout);
+    let job = &record.jobs[0];
+    assert_eq!((job.source.as_str(), job.read.0), ("source", LENGTH as u64));
+    assert_eq!(job.targets[0].target, "a");
+    assert_eq!(record.only().expect("a completed copy").bytes.0, LENGTH as u64);
 }
 
 #[test]
@@ -123,10 +126,13 @@ fn batch_is_reported_in_one_object() {
     folder.write("jobs.toml", JOBS);
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
     let output = peerlane(folder.path(), &words).exited(0);
-    let record: BatchRecord = lab::schema::read(&output.stdout);
-    assert_eq!((record.schema.as_str(), record.jobs.len()), ("peerlane.batch/1", 2));
+    let record: CopyRecord = lab::schema::read(&output.stdout);
+    assert_eq!(record.jobs.len(), 2);
+    assert!(
+        record.jobs.iter().zip([LENGTH as u64, 1_000_000]).all(|(job, read)| job.read.0 == read)
+    );
     let lengths: Vec<u64> = (record.jobs.iter().flat_map(|job| &job.targets))
-        .map(|target| target.record.as_ref().expect("a complete target").bytes.0)
+        .map(|target| target.copied.as_ref().expect("a completed copy").bytes.0)
         .collect();
     assert_eq!(lengths, [LENGTH as u64, 1_000_000, 1_000_000]);
     assert!(is_copy(folder.path(), "a"));

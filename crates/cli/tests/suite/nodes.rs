@@ -9,7 +9,7 @@ use peerlane_testing::Scratch;
 use serde_json::Value;
 
 fn example(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/v1").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results").join(name)
 }
 
 fn peerlane(arguments: &[&Path]) -> Output {

@@ -5,7 +5,9 @@ use std::process::Output;
 
 use crate::gpu_copy::machine::GpuMachine;
 use crate::program::{Exited, said};
-use peerlane_results::{DoctorRecord, PlanAnswer, ProofMethod, ProofResult, RouteState};
+use peerlane_results::{
+    DoctorRecord, PlanRecord, ProofMethod, ProofResult, RouteState, TargetPlan,
+};
 
 const SECOND_DRIVE: &str = "name = 'nvme1'\nkind = 'nvme'\naddress = '0000:05:00.0'";
 const NAMESPACE: &str = "namespaces = [{ name = 'nvme1n1', size = '1G' }]\n";
@@ -24,9 +26,10 @@ fn out(output: &Output) -> String {
 }
 
 #[track_caller]
-fn answer(output: &Output, status: i32) -> PlanAnswer {
+fn answer(output: &Output, status: i32) -> TargetPlan {
     assert_eq!(output.status.code(), Some(status), "{}", said(output));
-    output.json()
+    let record: PlanRecord = output.json();
+    record.only().expect("a target").clone()
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn refusals(output: &Output) -> String {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     let plan: serde_json::Value = lab::schema::read(&output.stdout);
-    plan["plan"]["refusals"].to_string()
+    plan["jobs"][0]["targets"][0]["plan"]["refusals"].to_string()
 }
 
 #[test]

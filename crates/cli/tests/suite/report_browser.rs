@@ -16,7 +16,7 @@ use crate::chromium::{self, WIDTHS, browser, in_frames};
 use crate::program::Exited;
 
 fn sample(name: &str) -> PathBuf {
-    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results/samples");
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/results");
     samples.join(format!("{name}.json"))
 }
 

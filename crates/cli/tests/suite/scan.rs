@@ -46,14 +46,6 @@ fn both_methods_find_same_places() {
 }
 
 #[test]
-fn old_hits_count_as_correlation() {
-    let old = r#"{"schema":"peerlane.hit/1","image":"a","x":1,"y":2,"width":3,"height":4,"scale":1.0,
-        "degrees":0.0,"score":0.97}"#;
-    let hit: HitRecord = serde_json::from_str(old).expect("a hit");
-    assert_eq!(hit.method, ScanMethod::Ncc);
-}
-
-#[test]
 fn meaningless_method_options_are_refused() {
     let hay = haystack();
     for (words, says, hint) in [

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::perfetto::{DecodedTrace, decode};
 use crate::program::{Exited, peerlane};
 use crate::schema;
-use peerlane_results::{BatchRecord, CopyRecord, FanOutRecord};
+use peerlane_results::CopyRecord;
 use peerlane_testing::Scratch;
 
 const LENGTH: usize = (6 << 20) + 77;
@@ -37,6 +37,7 @@ fn trace_matches_record_counts() {
     let more = ["--json", "--verify", "none", "--trace", "trace"];
     let output = peerlane(folder.path(), &[&words[..], &more].concat()).exited(0);
     let record: CopyRecord = schema::read(&output.stdout);
+    let record = record.only().expect("a completed copy");
     let trace = trace(folder.path());
     assert_eq!(record.shape.request.0, BLOCK);
     let blocks = usize::try_from(record.bytes.0.div_ceil(BLOCK)).expect("a count");
@@ -58,9 +59,9 @@ fn fan_out_trace_has_one_read() {
     let words = ["copy", "source", "a", "b", "--route", "host", "--block", "128K", "--json"];
     let more = ["--verify", "none", "--trace", "trace"];
     let output = peerlane(folder.path(), &[&words[..], &more].concat()).exited(0);
-    let record: FanOutRecord = schema::read(&output.stdout);
+    let record: CopyRecord = schema::read(&output.stdout);
     let trace = trace(folder.path());
-    let blocks = usize::try_from(record.read.0.div_ceil(BLOCK)).expect("a count");
+    let blocks = usize::try_from(record.jobs[0].read.0.div_ceil(BLOCK)).expect("a count");
     assert_eq!(on_drive(&trace, "source", "reads"), blocks);
     assert_eq!(on_drive(&trace, "a", "writes"), blocks);
     assert_eq!(on_drive(&trace, "b", "writes"), blocks);
@@ -74,7 +75,7 @@ fn batch_copies_share_one_trace() {
     folder.write("jobs.toml", jobs);
     let words = ["copy", "--batch", "jobs.toml", "--jobs", "2", "--route", "host", "--json"];
     let output = peerlane(folder.path(), &[&words[..], &["--trace", "trace"]].concat()).exited(0);
-    let record: BatchRecord = schema::read(&output.stdout);
+    let record: CopyRecord = schema::read(&output.stdout);
     assert_eq!(record.jobs.len(), 2);
     let trace = trace(folder.path());
     let processors = trace.tracks.values().filter(|(name, _)| name.starts_with("processor: "));

@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Origin};
 use peerlane_reach::{PeerMemory, kernel_refusal};
-use peerlane_results::{Finding, FindingKind, PlanStep, RouteState, UseRecord};
+use peerlane_results::{Finding, FindingKind, PlanStep, RouteState, UseAnswer};
 
 use super::{Examination, abbreviated, counted};
 
@@ -70,7 +70,7 @@ pub(super) struct Seen<'a> {
 }
 
 /// The headline: the worst finding and its fixes, then the states of uses, the best first.
-pub(super) fn headline(fabric: &Fabric, uses: &[UseRecord], seen: &Seen<'_>) -> String {
+pub(super) fn headline(fabric: &Fabric, uses: &[UseAnswer], seen: &Seen<'_>) -> String {
     let devices = devices(fabric);
     if uses.is_empty() {
         return match hidden_devices(fabric) {
@@ -129,7 +129,7 @@ fn counted_fixes(number: usize) -> String {
 }
 
 /// The uses by their states, the best first and unknown ones last, with the number of missing facts.
-fn states(uses: &[UseRecord], unknown: usize) -> String {
+fn states(uses: &[UseAnswer], unknown: usize) -> String {
     use RouteState::{Direct, Expected, Host, Impossible, Unknown, ViaCpu};
     let of_state = |state: RouteState| {
         let names: Vec<String> =
@@ -147,8 +147,8 @@ fn states(uses: &[UseRecord], unknown: usize) -> String {
     parts.join("; ")
 }
 
-/// A use, with the number of its pairs if others have another state.
-fn in_words(one: &UseRecord) -> String {
+/// A use; how many pairs, where others of the use have another state.
+fn in_words(one: &UseAnswer) -> String {
     if one.pairs == one.of {
         one.of_use.to_string()
     } else {

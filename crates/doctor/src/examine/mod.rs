@@ -26,7 +26,6 @@ mod root_complex;
 mod silence;
 mod steps;
 mod unserved;
-mod use_records;
 mod window;
 mod xrt_stack;
 
@@ -34,7 +33,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
-use peerlane_reach::{JudgedPairs, Use, judged_between, judged_of, judged_pairs};
+use peerlane_reach::{JudgedPairs, Use, answers, judged_between, judged_of, judged_pairs};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
     Setting, Unknown,
@@ -127,7 +126,7 @@ impl<'a> Examination<'a> {
         let mut findings: Vec<Finding> =
             self.findings.into_iter().map(|(finding, _)| finding).collect();
         name_the_source(self.fabric, &mut findings);
-        let uses = use_records::use_records(self.fabric, &self.judged);
+        let uses = answers(self.fabric, &self.judged);
         let (pair, verdict) = pair.unzip();
         let (state, verdict) = match verdict {
             Some(EndsVerdict { state, sentence }) => (Some(state), sentence),

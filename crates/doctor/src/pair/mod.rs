@@ -2,12 +2,11 @@
 
 use peerlane_fabric::{Fabric, FunctionId, names};
 use peerlane_reach::{
-    Direction, GpuLinkKind, GuestVerdict, NEWEST_LIST, NetworkDriveMemory, Pair, Reach, Turn,
+    Direction, GpuLinkKind, GuestVerdict, NEWEST_LIST, NetworkDriveMemory, Pair, Reach,
     environment_notes, gpu_link, guest, nature, rules,
 };
 use peerlane_results::{
-    Explanation, ExplanationStep, KernelDecision, PairDevice, PairDirection, PairRecord, PairTurn,
-    PathLink, ReachCondition,
+    Explanation, KernelDecision, PairDevice, PairDirection, PairRecord, PathLink,
 };
 
 mod slow_path;
@@ -64,13 +63,7 @@ pub fn explain_pair(fabric: &Fabric, ends: (FunctionId, FunctionId)) -> Vec<Expl
                 fabric.device_word(one.initiator),
                 fabric.device_word(one.provider)
             ),
-            steps: peerlane_reach::explain(fabric, one.provider, one.initiator)
-                .into_iter()
-                .map(|step| ExplanationStep {
-                    finding: step.finding,
-                    source: step.source.to_owned(),
-                })
-                .collect(),
+            steps: peerlane_reach::explain(fabric, one.provider, one.initiator),
         })
         .collect()
 }
@@ -87,21 +80,14 @@ fn device(fabric: &Fabric, id: FunctionId) -> PairDevice {
 
 fn direction_record(fabric: &Fabric, pair: &Pair, one: &Direction) -> PairDirection {
     let path = &pair.path;
-    let (turn, turn_at) = match path.turn {
-        None => (None, None),
-        Some(Turn::Device(id)) => (Some(PairTurn::Device), Some(id)),
-        Some(Turn::Switch(id)) => (Some(PairTurn::Switch), Some(id)),
-        Some(Turn::RootComplex) => (Some(PairTurn::RootComplex), None),
-        Some(Turn::SocketLink) => (Some(PairTurn::SocketLink), None),
-    };
     let place = |id: FunctionId| fabric.function(id).address_or_name();
     PairDirection {
         initiator: fabric.device_word(one.initiator),
         provider: fabric.device_word(one.provider),
         memory: fabric.memory(one.provider).and_then(|memory| memory.size),
         verdict: one.kernel.map,
-        turn,
-        turn_at: turn_at.map(place),
+        turn: path.turn,
+        turn_at: path.turn_at.map(place),
         class: path.class.map(|class| class.name().to_owned()),
         distance: path.distance,
         ports: ports(fabric, &one.kernel),
@@ -130,7 +116,7 @@ fn kernel_decision(fabric: &Fabric, reach: &Reach) -> KernelDecision {
     KernelDecision {
         reasons: reach.reasons(),
         assumed_kernel: is_assumed.then(|| format!("{major}.{minor}")),
-        conditions: reach.conditions.iter().map(ReachCondition::from).collect(),
+        conditions: reach.conditions.clone(),
         needs: reach.needs.iter().map(|need| need.in_words(fabric)).collect(),
         commands: reach.commands().into_iter().map(str::to_owned).collect(),
     }

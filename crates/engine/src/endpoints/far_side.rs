@@ -1,6 +1,6 @@
 //! The payload's memory on the machine that serves a remote drive.
 
-use peerlane_results::{CopyRecord, EndpointFacts, ExportStatus, FarSide, MemoryKind};
+use peerlane_results::{CompletedCopy, EndpointFacts, ExportStatus, FarSide, MemoryKind};
 use peerlane_units::Bytes;
 
 /// A status of an export that is not an end of the copy.
@@ -27,7 +27,7 @@ impl FarStatus<'_> {
     ///
     /// # Errors
     /// [`OtherExport`]; the record is unchanged then.
-    pub fn add_to(&self, record: &mut CopyRecord) -> Result<(), OtherExport> {
+    pub fn add_to(&self, record: &mut CompletedCopy) -> Result<(), OtherExport> {
         let ends = [&record.source, &record.target];
         if !ends.iter().any(|end| is_of(self.after, end)) {
             return Err(OtherExport { subsystem: self.after.subsystem.clone() });
@@ -37,7 +37,7 @@ impl FarStatus<'_> {
     }
 
     /// Returns true if the account has all payload of a copy. It is written each second only.
-    pub fn counts(&self, record: &CopyRecord) -> bool {
+    pub fn counts(&self, record: &CompletedCopy) -> bool {
         let moved = record.content.data;
         (!is_of(self.after, &record.source) || self.has_counted(moved, |status| status.read))
             && (!is_of(self.after, &record.target)

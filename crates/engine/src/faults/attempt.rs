@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::rc::Rc;
 
-use peerlane_results::{CopyRecord, Route};
+use peerlane_results::{CompletedCopy, Route};
 use peerlane_units::{Bytes, Nanos};
 use rustix::io::Errno;
 
@@ -34,7 +34,7 @@ pub(super) struct TargetVerdict {
     /// Its number.
     pub(super) target: usize,
     pub(super) end: RunEnding,
-    pub(super) record: Option<CopyRecord>,
+    pub(super) record: Option<CompletedCopy>,
     /// Bytes that the error says are done, by a journal that is kept.
     pub(super) kept: Option<Bytes>,
     /// Its journal's claims when the run went on by it.
@@ -270,7 +270,7 @@ fn verdicts(
 ) -> Vec<TargetVerdict> {
     // One error for all of them is about one of them.
     let is_own = done.is_ok() || invocation.targets.len() == 1;
-    let verdict = |target, outcome: Result<CopyRecord, &CopyError>| match outcome {
+    let verdict = |target, outcome: Result<CompletedCopy, &CopyError>| match outcome {
         Ok(record) => {
             let end = RunEnding::Complete { route: record.route };
             TargetVerdict { record: Some(record), ..TargetVerdict::new(target, end) }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use peerlane_results::{CopyRecord, MemoryKind, Route, Warning};
+use peerlane_results::{CompletedCopy, MemoryKind, Route, Warning};
 use peerlane_units::Bytes;
 use rustix::io::Errno;
 
@@ -257,7 +257,7 @@ fn each_has_its_own_verdict(run: &RunCase<'_>) -> Check {
 }
 
 fn a_fall_back_is_told(run: &RunCase<'_>) -> Check {
-    let is_silent = |record: &CopyRecord| {
+    let is_silent = |record: &CompletedCopy| {
         let is_told = record.warnings.iter().any(Warning::is_fall_back);
         record.route == Route::Host && record.content.data > Bytes::ZERO && !is_told
     };

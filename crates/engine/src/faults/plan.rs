@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use peerlane_fabric::{BlockDevice, QueueLimits};
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA,
-    Plan as CopyPlan, Refusal, Route, RouteChoice, Shape as CopyShape, Verdict, VerifyMode,
+    Asked, Candidate, EndpointFacts, EndpointKind, MapType, MemoryFacts, MemoryKind,
+    Plan as CopyPlan, Refusal, Route, RouteChoice, Shape as CopyShape, VerifyMode,
 };
 use peerlane_units::Bytes;
 
@@ -97,14 +97,13 @@ fn copy_plan(
     };
     let candidate = |number| Candidate {
         memory: memory(number),
-        source: Verdict::BusAddress,
-        target: Verdict::BusAddress,
+        source: MapType::BusAddress,
+        target: MapType::BusAddress,
         distance: None,
         refusals: Vec::new(),
         facts: Vec::new(),
     };
     CopyPlan {
-        schema: PLAN_SCHEMA.to_owned(),
         asked,
         source: facts(from, source_size, shape.source_block, world.is_file),
         target: facts(to, target_size, target.shape.block, is_file),

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use peerlane_results::{CopyRecord, VerifyMode};
+use peerlane_results::{CompletedCopy, VerifyMode};
 
 use super::attempt::{RunEnding, TargetVerdict};
 use super::check::{TargetCase, holds};
@@ -50,7 +50,7 @@ impl Pages {
 
 pub(super) fn has_what_is_promised(case: &TargetCase<'_>) -> Result<(), String> {
     let TargetCase { world, target, verdict, .. } = case;
-    let Some(CopyRecord { verification, .. }) = &verdict.record else { return Ok(()) };
+    let Some(CompletedCopy { verification, .. }) = &verdict.record else { return Ok(()) };
     let pages = Pages::of(world, target);
     let compared = verdict.figures.bytes_compared();
     if verification.bytes.0 != compared {

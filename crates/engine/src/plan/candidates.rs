@@ -7,7 +7,6 @@ use peerlane_memory::provider::{PROVIDERS, Provider, ProviderKind};
 use peerlane_reach::MapType;
 use peerlane_results::{
     Asked, Candidate, Evidence, MemoryFacts, MemoryKind, RouteChoice, RouteEvidence, RouteVerdict,
-    Verdict,
 };
 use peerlane_units::Bytes;
 
@@ -147,7 +146,7 @@ fn candidate(
     let distance = from_source.zip(to_target).map(|(one, other)| one.saturating_add(other));
     if card::goes_by_own_way(fabric, id) {
         // The kernel's rules do not matter here: it does not ask them.
-        let (source, target) = (Verdict::Unknown, Verdict::Unknown);
+        let (source, target) = (MapType::Unknown, MapType::Unknown);
         let facts = vec![card::own_way(fabric)];
         return Some(Candidate { memory, source, target, distance, refusals: known, facts });
     }
@@ -181,27 +180,27 @@ fn leg(
     end: &Endpoint,
     refusals: &mut Vec<String>,
     facts: &mut Vec<String>,
-) -> (Verdict, Option<u32>) {
+) -> (MapType, Option<u32>) {
     let drives = end.initiator.iter().chain(&end.further);
     drives
         .map(|&drive| one_leg(fabric, memory, drive, refusals, facts))
         .reduce(|one, other| {
             (worse(one.0, other.0), one.1.zip(other.1).map(|(one, other)| one.max(other)))
         })
-        .unwrap_or((Verdict::Unknown, None))
+        .unwrap_or((MapType::Unknown, None))
 }
 
 /// The one that permits less.
-pub(super) fn worse(one: Verdict, other: Verdict) -> Verdict {
+pub(super) fn worse(one: MapType, other: MapType) -> MapType {
     if severity(other) > severity(one) { other } else { one }
 }
 
-fn severity(verdict: Verdict) -> u8 {
+fn severity(verdict: MapType) -> u8 {
     match verdict {
-        Verdict::BusAddress => 0,
-        Verdict::ThroughHostBridge => 1,
-        Verdict::Unknown => 2,
-        Verdict::NotSupported => 3,
+        MapType::BusAddress => 0,
+        MapType::ThroughHostBridge => 1,
+        MapType::Conditional | MapType::Unknown => 2,
+        MapType::NotSupported => 3,
     }
 }
 
@@ -211,7 +210,7 @@ fn one_leg(
     initiator: FunctionId,
     refusals: &mut Vec<String>,
     facts: &mut Vec<String>,
-) -> (Verdict, Option<u32>) {
+) -> (MapType, Option<u32>) {
     let reach = peerlane_reach::decide(fabric, memory, initiator);
     for fact in &reach.facts {
         let fact = fact.to_string();
@@ -219,18 +218,12 @@ fn one_leg(
             facts.push(fact);
         }
     }
-    let verdict = match reach.map {
-        MapType::BusAddress => Verdict::BusAddress,
-        MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
-        MapType::NotSupported => Verdict::NotSupported,
-        MapType::Conditional | MapType::Unknown => Verdict::Unknown,
-    };
-    if verdict == Verdict::NotSupported {
+    if reach.map == MapType::NotSupported {
         let drive = &fabric.function(initiator).name;
         let memory = memory_name(fabric.function(memory));
         refusals.push(format!("{drive} cannot reach {memory}: {}", reach.summary()));
     }
-    (verdict, reach.distance)
+    (reach.map, reach.distance)
 }
 
 /// Evidence of the kernel's decision on a memory: the facts that it rests on; `None` without any.

@@ -4,7 +4,7 @@
 //! facts of the queues and the size of a request; the plan itself holds only the facts behind the
 //! choice.
 
-use peerlane_fabric::{Fabric, FunctionId, Origin};
+use peerlane_fabric::{Fabric, Origin};
 use peerlane_memory::cufile::Mode;
 use peerlane_results::{EndpointFacts, Explanation, ExplanationStep, Plan};
 
@@ -24,8 +24,11 @@ pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
         for (end, does) in ends.iter().zip(["write into", "read out of"]) {
             let question = format!("may {} {does} {name}?", end.path);
             let steps = match end.function(fabric) {
-                Some(initiator) => walk(fabric, memory, initiator),
-                None => vec![step("no PCI function serves it, so the kernel has none to ask", "")],
+                Some(initiator) => peerlane_reach::explain(fabric, memory, initiator),
+                None => vec![ExplanationStep::new(
+                    "no PCI function serves it, so the kernel has none to ask",
+                    "",
+                )],
             };
             all.push(Explanation { question, steps });
         }
@@ -33,21 +36,15 @@ pub fn explain(fabric: &Fabric, plan: &Plan) -> Vec<Explanation> {
     all
 }
 
-fn walk(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Vec<ExplanationStep> {
-    peerlane_reach::explain(fabric, memory, initiator)
-        .into_iter()
-        .map(|reached| step(&reached.finding, reached.source))
-        .collect()
-}
-
 /// Explains whether the queue below an end takes peer-to-peer pages, and how many bytes at once.
 fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
     let question = format!("does {} take peer-to-peer pages?", end.path);
     if let Some(refusal) = &end.refusal {
-        let steps = vec![step(refusal, "block/bio.c bio_iov_iter_get_pages()")];
+        let steps =
+            vec![ExplanationStep::new(refusal.as_str(), "block/bio.c bio_iov_iter_get_pages()")];
         return Explanation { question, steps };
     }
-    let mut steps = vec![step(
+    let mut steps = vec![ExplanationStep::new(
         "NVMe over PCI says yes, unless its DMA is neither direct nor through a common IOMMU driver",
         "drivers/nvme/host/pci.c nvme_pci_supports_pci_p2pdma()",
     )];
@@ -61,11 +58,7 @@ fn queue(fabric: &Fabric, end: &EndpointFacts) -> Explanation {
         let finding = format!(
             "one request carries {request}: the least of {limits} and 256 pages, since each peer-to-peer page is a segment of its own"
         );
-        steps.push(step(&finding, "lib/iov_iter.c iov_iter_extract_bvecs()"));
+        steps.push(ExplanationStep::new(finding, "lib/iov_iter.c iov_iter_extract_bvecs()"));
     }
     Explanation { question, steps }
-}
-
-fn step(finding: &str, source: &str) -> ExplanationStep {
-    ExplanationStep { finding: finding.to_owned(), source: source.to_owned() }
 }

@@ -8,8 +8,7 @@ use std::path::Path;
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    Asked, Candidate, FAN_OUT_PLAN_SCHEMA, FanOutPlan, MemoryFacts, MemoryKind, Plan, Refusal,
-    Route, RouteChoice, Shape, Warning,
+    Asked, Candidate, MemoryFacts, MemoryKind, Plan, Refusal, Route, RouteChoice, Shape, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -30,9 +29,9 @@ pub fn plan_fan_out(
     fabric: &Fabric,
     asked: &[Asked],
     surveyor: &Surveyor<'_>,
-) -> Result<FanOutPlan, PlanError> {
+) -> Result<Vec<Plan>, PlanError> {
     let system = System::at(Path::new("/"));
-    prepare_fan_out(&system, surveyor, fabric, asked).map(|(plan, _)| plan)
+    prepare_fan_out(&system, surveyor, fabric, asked).map(plans_of)
 }
 
 /// Plans several copies, each with one target or several. If one of them writes bytes that another
@@ -44,14 +43,14 @@ pub fn plan_jobs(
     fabric: &Fabric,
     jobs: &[Vec<Asked>],
     surveyor: &Surveyor<'_>,
-) -> Result<Vec<FanOutPlan>, (usize, PlanError)> {
+) -> Result<Vec<Vec<Plan>>, (usize, PlanError)> {
     let system = System::at(Path::new("/"));
-    let mut planned: Vec<(FanOutPlan, Vec<Prepared>)> = Vec::with_capacity(jobs.len());
+    let mut planned: Vec<Vec<Prepared>> = Vec::with_capacity(jobs.len());
     for (number, asked) in jobs.iter().enumerate() {
-        let (mut plan, ends) =
+        let mut ends =
             prepare_fan_out(&system, surveyor, fabric, asked).map_err(|error| (number, error))?;
-        for (earlier, (_, others)) in planned.iter().enumerate() {
-            for (target, mine) in ends.iter().enumerate() {
+        for (earlier, others) in planned.iter().enumerate() {
+            for mine in &mut ends {
                 for yours in others {
                     let found = between_jobs(&system, mine, yours);
                     let refused = found.map(|refusal| Refusal {
@@ -63,14 +62,18 @@ pub fn plan_jobs(
                         ),
                         ..refusal
                     });
-                    let refusals = &mut plan.targets[target].refusals;
+                    let refusals = &mut mine.plan.refusals;
                     refusals.extend(refused.filter(|refusal| !refusals.contains(refusal)));
                 }
             }
         }
-        planned.push((plan, ends));
+        planned.push(ends);
     }
-    Ok(planned.into_iter().map(|(plan, _)| plan).collect())
+    Ok(planned.into_iter().map(plans_of).collect())
+}
+
+fn plans_of(ends: Vec<Prepared>) -> Vec<Plan> {
+    ends.into_iter().map(|prepared| prepared.plan).collect()
 }
 
 fn between_jobs(system: &System, one: &Prepared, other: &Prepared) -> Option<Refusal> {
@@ -104,7 +107,7 @@ pub(crate) fn prepare_fan_out(
     surveyor: &Surveyor<'_>,
     fabric: &Fabric,
     asked: &[Asked],
-) -> Result<(FanOutPlan, Vec<Prepared>), PlanError> {
+) -> Result<Vec<Prepared>, PlanError> {
     let count = asked.len();
     if !(1..=TARGETS_MAX).contains(&count) {
         return Err(PlanError::Targets { count, most: TARGETS_MAX });
@@ -129,15 +132,7 @@ pub(crate) fn prepare_fan_out(
             settle(fabric, prepared, &choice, shape);
         }
     }
-    let first = &ends[0].plan;
-    let plan = FanOutPlan {
-        schema: FAN_OUT_PLAN_SCHEMA.to_owned(),
-        route: first.route,
-        memory: first.memory.clone(),
-        reason: first.reason.clone(),
-        targets: ends.iter().map(|prepared| prepared.plan.clone()).collect(),
-    };
-    Ok((plan, ends))
+    Ok(ends)
 }
 
 /// A target that is another one's bytes is refused.

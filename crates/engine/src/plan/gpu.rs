@@ -12,8 +12,8 @@ use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
 use peerlane_results::{
-    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, PLAN_SCHEMA, Plan,
-    Probe, ProbeAnswer, Route, RouteChoice, Warning,
+    Asked, Candidate, EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, Plan, Probe,
+    ProbeAnswer, Route, RouteChoice, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -88,7 +88,6 @@ pub(super) fn prepare(
     };
     let length = (role == Role::Target).then(|| guard::length_of(asked, &drive.facts));
     let plan = Plan {
-        schema: PLAN_SCHEMA.to_owned(),
         asked: Asked { length: asked.length.or(length), ..asked.clone() },
         source,
         target,

@@ -17,6 +17,7 @@ mod gpu;
 mod library;
 mod pair_ends;
 mod probe;
+mod record;
 mod route;
 pub(crate) mod route_answer;
 mod route_only;
@@ -28,7 +29,7 @@ mod way;
 use std::path::Path;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, PLAN_SCHEMA, Plan, Route, Shape, Tail, Warning};
+use peerlane_results::{Asked, Plan, Route, Shape, Tail, Warning};
 
 pub(crate) use candidates::rules_evidence;
 pub use ceilings::links_between;
@@ -43,6 +44,7 @@ pub(crate) use gpu::{GpuWay, find as find_gpu, way_of};
 pub use library::ask_library;
 pub use pair_ends::{is_no_copy, pair_ends};
 pub use probe::{LibraryQuestion, ProbeTools, probe};
+pub use record::{plan_record, target_plan};
 pub(crate) use route::host_memory;
 use route_only::depends_on_unknown;
 pub(crate) use route_only::{PlannedRoute, route_only};
@@ -122,7 +124,6 @@ pub(crate) fn prepare(
     let way = way::of_payload(fabric, ends, choice.memory.as_ref());
     let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let plan = Plan {
-        schema: PLAN_SCHEMA.to_owned(),
         asked: asked.clone(),
         source: source.facts.clone(),
         target: target.facts.clone(),

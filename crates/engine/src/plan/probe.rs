@@ -11,7 +11,7 @@ use std::path::Path;
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::{PROVIDERS, ProviderKind};
 use peerlane_results::{
-    Asked, Candidate, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer, Verdict,
+    Asked, Candidate, MapType, MemoryFacts, MemoryKind, Plan, Probe, ProbeAnswer,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -94,17 +94,17 @@ fn looked_at(
     Ok((now.plan.candidates, vec![now.source, now.target]))
 }
 
-/// `None` if one of the two is not an answer.
-fn agrees(predicted: Verdict, answer: &ProbeAnswer) -> Option<bool> {
+/// `None` where one of the two is no answer.
+fn agrees(predicted: MapType, answer: &ProbeAnswer) -> Option<bool> {
     let is_permitted = match answer {
         ProbeAnswer::Permitted => true,
         ProbeAnswer::Refused { .. } => false,
         ProbeAnswer::Registered { .. } | ProbeAnswer::NotAsked { .. } => return None,
     };
     match predicted {
-        Verdict::BusAddress | Verdict::ThroughHostBridge => Some(is_permitted),
-        Verdict::NotSupported => Some(!is_permitted),
-        Verdict::Unknown => None,
+        MapType::BusAddress | MapType::ThroughHostBridge => Some(is_permitted),
+        MapType::NotSupported => Some(!is_permitted),
+        MapType::Conditional | MapType::Unknown => None,
     }
 }
 

@@ -3,9 +3,7 @@
 use peerlane_fabric::Fabric;
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::kernel_refusal;
-use peerlane_results::{
-    Asked, Candidate, MemoryFacts, MemoryKind, Route, RouteChoice, Tail, Verdict,
-};
+use peerlane_results::{Asked, Candidate, MemoryFacts, MemoryKind, Route, RouteChoice, Tail};
 use peerlane_units::Bytes;
 
 use super::candidates::Via;
@@ -179,7 +177,7 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
     if best.memory.kind == MemoryKind::Gpu {
         return gpu::left_to_cufile(fabric, &best.memory);
     }
-    if best.source == Verdict::Unknown || best.target == Verdict::Unknown {
+    if best.source.is_open() || best.target.is_open() {
         return format!(
             "{memory} may be reached by {source} and {target}: whether the kernel permits it cannot \
              be told from here, and a probe before the copy decides"
@@ -190,7 +188,10 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
         return format!("{source} reads and writes by its own memory");
     }
     if is_own(&source) {
-        return format!("{source} reads into its own memory, {target} reaches it {}", best.target);
+        return format!(
+            "{source} reads into its own memory, {target} reaches it {}",
+            best.target.turning_point()
+        );
     }
     if is_own(&target) {
         return format!(
@@ -199,10 +200,11 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
         );
     }
     if source == target {
-        return format!("{source} reaches {memory} {}", best.source);
+        return format!("{source} reaches {memory} {}", best.source.turning_point());
     }
     if best.source == best.target {
-        return format!("{source} and {target} reach {memory} {}", best.source);
+        return format!("{source} and {target} reach {memory} {}", best.source.turning_point());
     }
-    format!("{source} reaches {memory} {}, {target} {}", best.source, best.target)
+    let (by_source, by_target) = (best.source.turning_point(), best.target.turning_point());
+    format!("{source} reaches {memory} {by_source}, {target} {by_target}")
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use peerlane_fabric::{Fabric, gpu as gpu_facts};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::nvidia_fs_question;
-use peerlane_results::{Asked, Candidate, MemoryFacts, Plan, Route, Verdict};
+use peerlane_results::{Asked, Candidate, MemoryFacts, Plan, Route};
 
 use super::candidates::memory_function;
 use super::gpu::{GpuWay, way_of};
@@ -82,5 +82,5 @@ fn is_uncertain(fabric: &Fabric, candidate: &Candidate) -> bool {
     }
     let has_c2c =
         memory_function(fabric, memory).is_some_and(|id| gpu_facts::has_c2c(fabric.function(id)));
-    !has_c2c && [candidate.source, candidate.target].contains(&Verdict::Unknown)
+    !has_c2c && (candidate.source.is_open() || candidate.target.is_open())
 }

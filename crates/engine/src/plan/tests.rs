@@ -2,7 +2,7 @@
 
 use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, Kernel};
 use peerlane_results::{
-    Asked, DoctorRecord, EndpointKind, Plan, Route, RouteChoice, Tail, Verdict, Warning,
+    Asked, DoctorRecord, EndpointKind, MapType, Plan, Route, RouteChoice, Tail, Warning,
 };
 use peerlane_units::{ByteRate, Bytes};
 
@@ -48,7 +48,7 @@ fn one_switch_gives_a_route_between_devices() {
     assert_eq!(plan.memory.as_ref().map(|memory| memory.name.as_str()), Some("cmb:c"));
     assert_eq!(plan.reason, "a and b reach cmb:c inside the switch");
     let best = &plan.candidates[0];
-    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::BusAddress));
+    assert_eq!((best.source, best.target), (MapType::BusAddress, MapType::BusAddress));
     assert_eq!(best.distance, Some(8));
     let shape = plan.shape.expect("a shape");
     assert_eq!((shape.request, shape.slots, shape.tail), (Bytes::mib(1), 4, Tail::None));
@@ -94,7 +94,7 @@ fn card_memory_taken_only_when_named() {
     assert_eq!((memory.name.as_str(), memory.size), ("fpga:fpga0", Some(Bytes::mib(8192))));
     let candidate = &named.candidates[0];
     assert_eq!(candidate.refusals, Vec::<String>::new());
-    assert_eq!((candidate.source, candidate.target), (Verdict::Unknown, Verdict::Unknown));
+    assert_eq!((candidate.source, candidate.target), (MapType::Unknown, MapType::Unknown));
     assert!(candidate.facts[0].contains("nothing checks that there is a route"), "{candidate:?}");
 
     let unnamed = plan(&fabric, &drive_to_itself(None)).expect("a plan");
@@ -172,7 +172,7 @@ fn separate_root_ports_fall_back_with_the_reason() {
         plan.reason
     );
     assert_eq!(plan.warnings, [Warning::FellBack { reason: plan.reason.clone() }]);
-    assert_eq!(plan.candidates[0].source, Verdict::NotSupported);
+    assert_eq!(plan.candidates[0].source, MapType::NotSupported);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_required_route_that_is_refused_leaves_no_route() {
 fn an_amd_cpu_makes_the_host_bridge_a_way() {
     let plan = planned("epyc", &Asked { route: RouteChoice::P2p, ..asked() });
     assert_eq!(plan.route, Some(Route::P2p));
-    assert_eq!(plan.candidates[0].source, Verdict::ThroughHostBridge);
+    assert_eq!(plan.candidates[0].source, MapType::ThroughHostBridge);
     assert!(plan.reason.contains("through the host bridge"), "{}", plan.reason);
 }
 

@@ -67,7 +67,7 @@ fn planned_state(fabric: &Fabric, plan: &Plan) -> RouteState {
         Some(Route::P2p) => {
             let chosen =
                 plan.candidates.iter().find(|one| Some(&one.memory) == plan.memory.as_ref());
-            let crosses = |verdict| verdict == results::Verdict::ThroughHostBridge;
+            let crosses = |verdict| verdict == results::MapType::ThroughHostBridge;
             match chosen {
                 Some(one) if crosses(one.source) || crosses(one.target) => RouteState::ViaCpu,
                 _ => RouteState::Direct,

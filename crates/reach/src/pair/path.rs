@@ -2,6 +2,8 @@
 
 use peerlane_fabric::gpu::VENDOR_INTEL;
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, LinkSpeed, Parent, RootBus};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::decision::Walk;
 use crate::{Reach, decide};
@@ -11,6 +13,8 @@ use crate::{Reach, decide};
 pub struct PacketPath {
     /// The place where packets turn; `None` where it is unknown.
     pub turn: Option<Turn>,
+    /// The function in which they turn; `None` for the root complex and above it.
+    pub turn_at: Option<FunctionId>,
     /// The distance class of `nvidia-smi topo -m`; `None` where it is unknown.
     pub class: Option<PathClass>,
     /// Hops as the kernel counts them, redirected or not; `None` where bridges on the way are unknown.
@@ -22,12 +26,13 @@ pub struct PacketPath {
 }
 
 /// The place where packets between two functions turn from up to down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Turn {
     /// Inside the function or device that both belong to.
-    Device(FunctionId),
+    Device,
     /// In the switch, port or bridge above both.
-    Switch(FunctionId),
+    Switch,
     /// In the root complex.
     RootComplex,
     /// On the link between two sockets.
@@ -107,6 +112,7 @@ impl PacketPath {
                 is_downgraded: fabric.is_downgraded(function) && !fabric.may_save_power(function),
             }),
             unknown_links: crossed.iter().copied().filter(is_unknown).collect(),
+            turn_at: walk.ancestor.filter(|_| matches!(turn, Some(Turn::Device | Turn::Switch))),
             turn,
         }
     }
@@ -134,12 +140,12 @@ fn turn(
     let is_redirected = !reach.redirecting.is_empty();
     match walk.ancestor {
         _ if lacks_bridges(reach) => None,
-        Some(ancestor) if first == second => Some(Turn::Device(ancestor)),
+        Some(_) if first == second => Some(Turn::Device),
         Some(_) if is_redirected => Some(Turn::RootComplex),
         // An unread ACS register may redirect.
         Some(_) if !reach.needs.is_empty() => None,
-        Some(ancestor) if is_one_device(fabric, first, second) => Some(Turn::Device(ancestor)),
-        Some(ancestor) => Some(Turn::Switch(ancestor)),
+        Some(_) if is_one_device(fabric, first, second) => Some(Turn::Device),
+        Some(_) => Some(Turn::Switch),
         None => match nodes(fabric, first, second) {
             _ if share_root_bus(fabric, first, second) == Some(true) => Some(Turn::RootComplex),
             NumaNodes::Same => Some(Turn::RootComplex),
@@ -229,13 +235,13 @@ fn is_one_device(fabric: &Fabric, first: FunctionId, second: FunctionId) -> bool
 fn crossed_links(fabric: &Fabric, walk: &Walk, turn: Option<Turn>) -> Vec<FunctionId> {
     let sides = walk.provider_side.iter().chain(&walk.initiator_side).copied();
     match turn {
-        Some(Turn::Device(_)) => Vec::new(),
+        Some(Turn::Device) => Vec::new(),
         Some(Turn::RootComplex | Turn::SocketLink) => {
             // Redirected packets go on from the common port up to the root complex.
             let above = walk.ancestor.into_iter().flat_map(|id| fabric.upward(id).skip(1));
             sides.chain(above).collect()
         }
-        Some(Turn::Switch(_)) | None => sides.filter(|&id| Some(id) != walk.ancestor).collect(),
+        Some(Turn::Switch) | None => sides.filter(|&id| Some(id) != walk.ancestor).collect(),
     }
 }
 

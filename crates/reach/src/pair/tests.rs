@@ -61,7 +61,8 @@ fn unlisted_root_ports_leave_class_open() {
 fn packets_turn_at_nearest_permitted_node() {
     let fabric = machine("");
     let up = fabric.find("up-a").expect("a switch");
-    assert_eq!(pair(&fabric, "gpu-1", "nic-1").path.turn, Some(Turn::Switch(up)));
+    let below = pair(&fabric, "gpu-1", "nic-1").path;
+    assert_eq!((below.turn, below.turn_at), (Some(Turn::Switch), Some(up)));
     assert_eq!(pair(&fabric, "gpu-1", "gpu-3").path.turn, Some(Turn::RootComplex));
     assert_eq!(pair(&fabric, "gpu-1", "gpu-4").path.turn, Some(Turn::SocketLink));
     let redirected = machine("acs = 'redirect'");
@@ -108,7 +109,7 @@ fn bridges_as_ends_turn_packets_themselves() {
     let fabric = machine("");
     let found = pair(&fabric, "up-a", "gpu-1").path;
     let up = fabric.find("up-a").expect("a switch");
-    assert_eq!(found.turn, Some(Turn::Switch(up)));
+    assert_eq!((found.turn, found.turn_at), (Some(Turn::Switch), Some(up)));
     let slowest = found.slowest_link.expect("a link");
     assert_eq!(fabric.function(slowest.function).name, "gpu-1");
 }

@@ -32,8 +32,8 @@ const LENT: &str = "p2pmem = { size = '64M', available = '64M', published = true
 const OPEN: &str = "'absent'";
 const REDIRECTING: &str = "{ control = 0x1d }";
 
-fn states(fabric: &Fabric) -> Vec<(Use, RouteState, usize, usize)> {
-    let all = answers(&judged_pairs(fabric));
+fn states(fabric: &Fabric) -> Vec<(Use, RouteState, u64, u64)> {
+    let all = answers(fabric, &judged_pairs(fabric));
     all.into_iter().map(|one| (one.of_use, one.state, one.pairs, one.of)).collect()
 }
 

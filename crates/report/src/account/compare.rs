@@ -1,7 +1,7 @@
 //! Two compared runs, as `bench compare` judged them.
 
 use peerlane_results::{
-    Basis, CaseComparison, Change, ComparedRun, Comparison, Incomparable, Spread,
+    Basis, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable, Spread,
 };
 
 use super::bench::{basis_words, date, mark};
@@ -10,8 +10,62 @@ use crate::chart::{Forest, ROWS_MAX, Ratio};
 use crate::document::{Art, Block, Cell, Figure, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 
-/// The verdict on a comparison, and its section.
-pub(super) fn section(name: &str, record: &Comparison) -> (RecordVerdict, Section) {
+/// The verdict on two runs, and its section: of one machine in full, else of each node.
+pub(super) fn section(name: &str, record: &CompareRecord) -> (RecordVerdict, Section) {
+    record.only().map_or_else(|| of_nodes(name, record), |only| one(name, only))
+}
+
+fn of_nodes(name: &str, record: &CompareRecord) -> (RecordVerdict, Section) {
+    let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
+    let mut more = Vec::new();
+    let mut rows = Vec::new();
+    for node in &record.nodes {
+        let name = node.node.as_deref().unwrap_or_default();
+        let answer = match &node.comparison {
+            None => format!("not compared: {}", node.reasons.join("; ")),
+            Some(comparison) => {
+                let (verdict, section) = one(name, comparison);
+                blocks.extend(section.blocks.into_iter().filter_map(of_node(name)));
+                verdict.text
+            }
+        };
+        more.push(format!("{}: {}", plain(name), plain(&answer)));
+        rows.push(vec![Cell::text(name), Cell::text(answer)]);
+    }
+    blocks.insert(1, Block::Table(Table::new("Nodes", vec!["node", "verdict"], rows)));
+    let compared = record.nodes.iter().filter(|node| node.comparison.is_some()).count();
+    let change = if record.has_regressed {
+        "something became slower"
+    } else {
+        "nothing became slower for certain"
+    };
+    let text = format!("{compared} of {} compared: {change}.", count(record.nodes.len(), "node"));
+    let tone = match (record.has_regressed, compared == record.nodes.len()) {
+        (true, _) => Tone::Bad,
+        (false, false) => Tone::Limited,
+        (false, true) => Tone::Firm,
+    };
+    let heading = format!("compare: {}", count(record.nodes.len(), "node"));
+    (RecordVerdict { tone, basis: "several nodes", text, more }, Section { heading, blocks })
+}
+
+/// Figures and tables of a node, under its name.
+fn of_node(node: &str) -> impl FnMut(Block) -> Option<Block> {
+    let node = plain(node);
+    move |block| match block {
+        Block::Figure(mut figure) => {
+            figure.title = format!("{node}: {}", figure.title);
+            Some(Block::Figure(figure))
+        }
+        Block::Table(mut table) => {
+            table.caption = format!("{node}: {}", table.caption);
+            Some(Block::Table(table))
+        }
+        _ => None,
+    }
+}
+
+fn one(name: &str, record: &Comparison) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(facts(name, record))];
     let basis = basis(record);
     if basis == Basis::Emulated {
@@ -172,15 +226,10 @@ fn ratio(case: &CaseComparison) -> Option<Ratio> {
 }
 
 fn cases(record: &Comparison) -> Table {
-    // Records of earlier programs have the means only, which the ratio is not of.
     let rates = |spread: Option<&Spread>, geometric: Option<f64>| {
-        spread.map_or_else(Cell::none, |spread| {
+        spread.zip(geometric).map_or_else(Cell::none, |(spread, value)| {
             let runs = count(spread.count as usize, "run");
-            let (value, what) = match geometric {
-                Some(value) => (value, "geometric mean"),
-                None => (spread.mean, "mean"),
-            };
-            Cell::number(value, format!("{} ({what} of {runs})", rate(value)))
+            Cell::number(value, format!("{} (geometric mean of {runs})", rate(value)))
         })
     };
     let rows = record

@@ -1,8 +1,8 @@
-//! Copies, fan-outs, batches and comparisons.
+//! Copies and comparisons.
 
 use peerlane_results::{
-    BatchRecord, CopyRecord, FanOutRecord, Percentiles, Route, TargetOutcome, VerifyMode,
-    VerifyRecord, Warning,
+    ComparedSource, CompletedCopy, CopyRecord, Percentiles, Reference, Route, TargetOutcome,
+    VerifyMode, VerifyRecord, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -23,8 +23,12 @@ fn is_emulated(warnings: &[Warning]) -> bool {
     warnings.iter().any(|warning| matches!(warning, Warning::Emulated { .. }))
 }
 
-/// One copy.
-pub(super) fn copy(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+/// Copies: one in full, several as a table.
+pub(super) fn copies(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+    record.only().map_or_else(|| several(name, record), |only| copy(name, only))
+}
+
+fn copy(name: &str, record: &CompletedCopy) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(copy_facts(name, record))];
     blocks.extend(warnings(&record.warnings));
     blocks.extend(limits(record).map(Block::Figure));
@@ -35,7 +39,7 @@ pub(super) fn copy(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) 
     (copy_verdict(record), Section { heading, blocks })
 }
 
-fn copy_verdict(record: &CopyRecord) -> RecordVerdict {
+fn copy_verdict(record: &CompletedCopy) -> RecordVerdict {
     let emulated = is_emulated(&record.warnings);
     let wrong = record.verification.mismatches > 0;
     let speed = match record.rate() {
@@ -88,7 +92,7 @@ pub(super) fn blocks_differ(number: u64) -> String {
     if number == 1 { "1 block DIFFERS".to_owned() } else { format!("{number} blocks DIFFER") }
 }
 
-fn verification_words(record: &CopyRecord) -> String {
+fn verification_words(record: &CompletedCopy) -> String {
     let check = record.verification;
     match (check.mode, check.mismatches) {
         (VerifyMode::None, _) => "Content at the target was not checked.".to_owned(),
@@ -99,7 +103,7 @@ fn verification_words(record: &CopyRecord) -> String {
     }
 }
 
-fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
+fn copy_facts(name: &str, record: &CompletedCopy) -> Vec<(&'static str, String)> {
     let host = record.host_memory.bytes.map_or_else(
         || format!("not counted: {}", plain(&record.host_memory.reason)),
         |bytes| {
@@ -137,8 +141,8 @@ fn copy_facts(name: &str, record: &CopyRecord) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// Figure of the copy's rate and its ceilings.
-fn limits(record: &CopyRecord) -> Option<Figure> {
+/// Figure of the copy's rate beside its ceilings.
+fn limits(record: &CompletedCopy) -> Option<Figure> {
     const MOST: usize = 8;
     let reached = record.rate()?;
     if record.limits.is_empty() {
@@ -172,7 +176,7 @@ fn limits(record: &CopyRecord) -> Option<Figure> {
     })
 }
 
-fn latencies(record: &CopyRecord) -> Table {
+fn latencies(record: &CompletedCopy) -> Table {
     let row = |name: &str, found: &Percentiles| {
         let times = [found.p50_ns, found.p90_ns, found.p99_ns, found.p999_ns, found.max_ns];
         let mut cells =
@@ -188,42 +192,25 @@ fn latencies(record: &CopyRecord) -> Table {
     )
 }
 
-/// A copy with several targets.
-pub(super) fn fan_out(name: &str, record: &FanOutRecord) -> (RecordVerdict, Section) {
-    let verdict = outcomes_verdict("The source was read once", record.targets.iter());
-    let mut blocks = vec![
-        Block::Facts(vec![
-            ("record", plain(name)),
-            ("read of the source", record.read.to_string()),
-        ]),
-        Block::Table(outcomes(record.targets.iter().map(|target| (None, target)))),
-    ];
-    blocks.extend(warnings(record.targets.iter().flat_map(copied_warnings)));
-    (
-        verdict,
-        Section { heading: format!("fan-out: {}", count(record.targets.len(), "target")), blocks },
-    )
-}
-
-/// Several copies.
-pub(super) fn batch(name: &str, record: &BatchRecord) -> (RecordVerdict, Section) {
-    let all = || {
-        record.jobs.iter().flat_map(|job| {
-            job.targets.iter().map(move |target| (Some(job.source.as_str()), target))
-        })
+/// Several targets or several copies.
+fn several(name: &str, record: &CopyRecord) -> (RecordVerdict, Section) {
+    let targets = || record.outcomes().map(|(_, target)| target);
+    let (heading, verdict) = match record.jobs.as_slice() {
+        [job] => (
+            format!("copy: {}", count(job.targets.len(), "target")),
+            outcomes_verdict("The source was read once", targets()),
+        ),
+        jobs => (
+            format!("copies: {}", plain(name)),
+            outcomes_verdict(&format!("A batch of {} copies", jobs.len()), targets()),
+        ),
     };
-    let verdict = outcomes_verdict(
-        &format!("A batch of {}", count(record.jobs.len(), "copy").replace("copys", "copies")),
-        all().map(|(_, target)| target),
-    );
-    let mut blocks =
-        vec![Block::Facts(vec![("record", plain(name))]), Block::Table(outcomes(all()))];
-    blocks.extend(warnings(all().flat_map(|(_, target)| copied_warnings(target))));
-    (verdict, Section { heading: format!("batch: {}", plain(name)), blocks })
-}
-
-fn copied_warnings(target: &TargetOutcome) -> &[Warning] {
-    target.record.as_ref().map(|record| record.warnings.as_slice()).unwrap_or_default()
+    let read = Bytes(record.jobs.iter().fold(0, |sum, job| sum.saturating_add(job.read.0)));
+    let facts = vec![("record", plain(name)), ("read of the source", read.to_string())];
+    let mut blocks = vec![Block::Facts(facts), Block::Table(outcomes(record))];
+    let copied = targets().filter_map(|target| target.copied.as_ref());
+    blocks.extend(warnings(copied.flat_map(|copied| &copied.warnings)));
+    (verdict, Section { heading, blocks })
 }
 
 fn outcomes_verdict<'a>(
@@ -232,7 +219,7 @@ fn outcomes_verdict<'a>(
 ) -> RecordVerdict {
     let (mut done, mut failed, mut wrong, mut emulated) = (0, 0, 0, false);
     for target in targets {
-        match &target.record {
+        match &target.copied {
             Some(record) => {
                 done += 1;
                 wrong += usize::from(record.verification.mismatches > 0);
@@ -256,25 +243,25 @@ fn outcomes_verdict<'a>(
     }
 }
 
-fn outcomes<'a>(all: impl Iterator<Item = (Option<&'a str>, &'a TargetOutcome)>) -> Table {
-    let rows = all
+fn outcomes(record: &CopyRecord) -> Table {
+    let rows = record
+        .outcomes()
         .map(|(source, target)| {
-            let record = target.record.as_ref();
-            let source = source.map(plain).or(record.map(|record| plain(&record.asked.source)));
-            let outcome = match (&target.record, &target.failure) {
+            let record = target.copied.as_ref();
+            let outcome = match (&target.copied, &target.failure) {
                 (Some(_), _) => "complete".to_owned(),
                 (None, Some(failure)) => failure.errors.first().cloned().unwrap_or_default(),
                 (None, None) => "not complete".to_owned(),
             };
             vec![
-                source.map_or_else(Cell::none, Cell::text),
+                Cell::text(plain(source)),
                 Cell::text(&target.target),
                 Cell::text(outcome),
                 record.map_or_else(Cell::none, |record| Cell::text(route_name(record.route))),
                 record.map_or_else(Cell::none, |record| {
                     Cell::number(record.content.data.0 as f64, record.content.data.to_string())
                 }),
-                record.and_then(CopyRecord::rate).map_or_else(Cell::none, |found| {
+                record.and_then(CompletedCopy::rate).map_or_else(Cell::none, |found| {
                     Cell::number(found.0 as f64, rate(found.0 as f64))
                 }),
                 record.map_or_else(Cell::none, |record| Cell::text(verification_words(record))),
@@ -290,56 +277,78 @@ fn outcomes<'a>(all: impl Iterator<Item = (Option<&'a str>, &'a TargetOutcome)>)
 
 /// A comparison.
 pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Section) {
-    let (source, target) = (plain(&record.source.path), plain(&record.target.path));
+    let (content, whole) = match &record.against {
+        Reference::Source(source) if source.mode == VerifyMode::Full => (&source.end.path, ""),
+        Reference::Source(source) => (&source.end.path, " of a sample"),
+        Reference::Manifest(manifest) => (&manifest.path, ""),
+    };
+    let (content, target) = (plain(content), plain(&record.target.path));
     let (tone, text) = if record.is_equal() {
-        let whole = if record.mode == VerifyMode::Full { "" } else { " of a sample" };
-        (
-            Tone::Firm,
-            format!(
-                "No difference{whole} between {source} and {target}: {} compared.",
-                record.bytes
-            ),
-        )
+        let compared = record.bytes;
+        let text =
+            format!("No difference{whole} between {content} and {target}: {compared} compared.");
+        (Tone::Firm, text)
     } else {
-        let mut parts = Vec::new();
-        if record.mismatches > 0 {
-            parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), "block"));
-        }
-        if record.missing > Bytes::ZERO {
-            parts.push(format!("{} missing at the end", record.missing));
-        }
-        if record.surplus > Bytes::ZERO {
-            parts.push(format!("{} too many", record.surplus));
-        }
-        (Tone::Bad, format!("{target} differs from {source}: {}.", parts.join(", ")))
+        (Tone::Bad, format!("{target} differs from {content}: {}.", differences(record)))
     };
     let mut facts = vec![("record", plain(name))];
     facts.extend(machine_facts(&record.machine));
-    facts.extend([
-        ("compared", format!("{} of {} ({})", record.bytes, record.length, record.mode)),
-        ("time", record.elapsed_ns.to_string()),
-        (
-            "digest",
-            format!(
-                "{}: source {}, target {}",
-                plain(&record.digest.algorithm),
-                plain(&record.digest.source),
-                plain(&record.digest.target)
-            ),
-        ),
-    ]);
-    if let Some(first) = &record.first {
-        let text = format!(
-            "at {} of the source, {} of the target, {}",
-            first.source_offset.0,
-            first.target_offset.0,
-            count(usize::try_from(first.length.0).unwrap_or(usize::MAX), "byte")
-        );
-        facts.push(("first difference", text));
-    }
+    let how = match &record.against {
+        Reference::Source(source) => source.mode.to_string(),
+        Reference::Manifest(manifest) => format!("digests of chunks of {}", manifest.chunk),
+    };
+    facts.push(("compared", format!("{} of {} ({how})", record.bytes, record.length)));
+    facts.push(("time", record.elapsed_ns.to_string()));
+    facts.extend(digests(&record.against));
     let mut blocks = vec![Block::Facts(facts)];
     blocks.extend(warnings(&record.warnings));
-    let heading = format!("verify: {source} and {target}");
+    let heading = format!("verify: {content} and {target}");
     let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
     (RecordVerdict { tone, basis: "compared", text, more }, Section { heading, blocks })
+}
+
+fn differences(record: &VerifyRecord) -> String {
+    let what = match &record.against {
+        Reference::Source(_) => "block",
+        Reference::Manifest(_) => "chunk",
+    };
+    let mut parts = Vec::new();
+    if record.mismatches > 0 {
+        parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), what));
+    }
+    if record.missing > Bytes::ZERO {
+        parts.push(format!("{} missing at the end", record.missing));
+    }
+    if record.surplus > Bytes::ZERO {
+        parts.push(format!("{} too many", record.surplus));
+    }
+    parts.join(", ")
+}
+
+/// Digests of both sides with the first difference, or the root and the first chunk that differs.
+fn digests(against: &Reference) -> Vec<(&'static str, String)> {
+    match against {
+        Reference::Source(ComparedSource { digest, first, .. }) => {
+            let (algorithm, source) = (plain(&digest.algorithm), plain(&digest.source));
+            let words = format!("{algorithm}: source {source}, target {}", plain(&digest.target));
+            let first = first.as_ref().map(|first| {
+                let length = usize::try_from(first.length.0).unwrap_or(usize::MAX);
+                let (source, target) = (first.source_offset.0, first.target_offset.0);
+                let length = count(length, "byte");
+                (
+                    "first difference",
+                    format!("at {source} of the source, {target} of the target, {length}"),
+                )
+            });
+            [("digest", words)].into_iter().chain(first).collect()
+        }
+        Reference::Manifest(manifest) => {
+            let first = manifest.differing.first().map(|chunk| {
+                let (offset, length) = (chunk.offset.0, chunk.length);
+                let (found, expected) = (plain(&chunk.found), plain(&chunk.expected));
+                ("first difference", format!("{length} at {offset}: {found}, was {expected}"))
+            });
+            [("root", plain(&manifest.root))].into_iter().chain(first).collect()
+        }
+    }
 }

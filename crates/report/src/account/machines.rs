@@ -1,8 +1,6 @@
 //! Machines examined, and plans.
 
-use peerlane_results::{
-    BatchPlan, DoctorRecord, FanOutPlan, Limit, Plan, PlanStep, UseRecord, Warning,
-};
+use peerlane_results::{DoctorRecord, Limit, Plan, PlanRecord, PlanStep, UseAnswer, Warning};
 
 use super::{machine_facts, warnings};
 use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
@@ -65,7 +63,7 @@ pub(super) fn doctor(name: &str, record: &DoctorRecord) -> (RecordVerdict, Secti
 }
 
 fn uses_table(record: &DoctorRecord) -> Option<Block> {
-    let row = |one: &UseRecord| {
+    let row = |one: &UseAnswer| {
         vec![
             Cell::text(one.of_use.to_string()),
             Cell::text(one.state.to_string()),
@@ -102,8 +100,17 @@ fn commands(record: &DoctorRecord) -> impl Iterator<Item = Block> + '_ {
     })
 }
 
-/// A plan.
-pub(super) fn plan(name: &str, plan: &Plan) -> (RecordVerdict, Section) {
+/// Plans: one in full, several as a table.
+pub(super) fn plans(name: &str, record: &PlanRecord) -> (RecordVerdict, Section) {
+    let only = record.only().and_then(|target| target.plan.as_ref());
+    only.map_or_else(|| several(name, record), |only| plan(name, only))
+}
+
+fn planned(record: &PlanRecord) -> impl Iterator<Item = &Plan> {
+    record.targets().filter_map(|target| target.plan.as_ref())
+}
+
+fn plan(name: &str, plan: &Plan) -> (RecordVerdict, Section) {
     let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
     blocks.extend(plan_blocks(plan));
     let heading = format!("plan: {} to {}", plain(&plan.asked.source), plain(&plan.asked.target));
@@ -154,8 +161,8 @@ fn plan_blocks(plan: &Plan) -> Vec<Block> {
             let refusals = candidate.refusals.join("; ");
             vec![
                 Cell::text(&candidate.memory.name),
-                Cell::text(candidate.source.to_string()),
-                Cell::text(candidate.target.to_string()),
+                Cell::text(candidate.source.turning_point()),
+                Cell::text(candidate.target.turning_point()),
                 candidate.distance.map_or_else(Cell::none, |hops| {
                     Cell::number(f64::from(hops), hops.to_string())
                 }),
@@ -200,24 +207,10 @@ fn limits(limits: &[Limit]) -> Option<Table> {
     (!rows.is_empty()).then(|| Table::new("Ceilings on the path", vec!["object", "ceiling"], rows))
 }
 
-/// The plan of a copy with several targets.
-pub(super) fn fan_out_plan(name: &str, plan: &FanOutPlan) -> (RecordVerdict, Section) {
-    plans(name, "fan-out plan", &plain(&plan.reason), plan.targets.iter())
-}
-
-/// The plans of several copies.
-pub(super) fn batch_plan(name: &str, plan: &BatchPlan) -> (RecordVerdict, Section) {
-    plans(name, "batch plan", "Nothing was moved.", plan.jobs.iter().flat_map(|job| &job.targets))
-}
-
-fn plans<'a>(
-    name: &str,
-    what: &str,
-    reason: &str,
-    all: impl Iterator<Item = &'a Plan>,
-) -> (RecordVerdict, Section) {
+/// Plans of several targets or copies.
+fn several(name: &str, record: &PlanRecord) -> (RecordVerdict, Section) {
     let (mut would, mut would_not) = (0, 0);
-    let rows: Vec<_> = all
+    let rows: Vec<_> = planned(record)
         .map(|plan| {
             let starts = plan.route.is_some() && plan.refusals.is_empty();
             if starts {
@@ -238,7 +231,11 @@ fn plans<'a>(
     let table = Table::new("Each target", vec!["source", "target", "route", "copy", "why"], rows);
     let tone = if would_not == 0 { Tone::Limited } else { Tone::Bad };
     let text = format!("{} would start, {would_not} would not.", count(would, "target"));
-    let verdict = RecordVerdict { tone, basis: "planned", text, more: vec![reason.to_owned()] };
+    let more = match record.jobs.as_slice() {
+        [_] => planned(record).take(1).map(|plan| plain(&plan.reason)).collect(),
+        _ => vec!["Nothing was moved.".to_owned()],
+    };
+    let verdict = RecordVerdict { tone, basis: "planned", text, more };
     let blocks = vec![Block::Facts(vec![("record", plain(name))]), Block::Table(table)];
-    (verdict, Section { heading: format!("{what}: {}", plain(name)), blocks })
+    (verdict, Section { heading: format!("plans: {}", plain(name)), blocks })
 }

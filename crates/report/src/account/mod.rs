@@ -60,17 +60,12 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
     for named in records {
         let section = match &named.record {
             Record::Bench(record) => bench::section(&named.name, record, drawn),
-            Record::Copy(record) => copies::copy(&named.name, record),
-            Record::FanOut(record) => copies::fan_out(&named.name, record),
-            Record::Batch(record) => copies::batch(&named.name, record),
+            Record::Copy(record) => copies::copies(&named.name, record),
             Record::Verify(record) => copies::verify(&named.name, record),
             Record::Compare(record) => compare::section(&named.name, record),
             Record::Doctor(record) => machines::doctor(&named.name, record),
-            Record::Plan(plan) => machines::plan(&named.name, plan),
-            Record::FanOutPlan(plan) => machines::fan_out_plan(&named.name, plan),
+            Record::Plan(record) => machines::plans(&named.name, record),
             Record::Nodes(record) => nodes::section(&named.name, record, drawn),
-            Record::CompareNodes(record) => nodes::comparison(&named.name, record),
-            Record::BatchPlan(plan) => machines::batch_plan(&named.name, plan),
         };
         verdicts.push(section.0);
         sections.push(section.1);

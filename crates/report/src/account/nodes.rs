@@ -1,9 +1,9 @@
 //! A task on several nodes, and plain records of several machines: each row names its machine.
 
-use peerlane_results::{BenchRecord, NodeRecord, NodesComparison, NodesRecord, ScanRecord};
+use peerlane_results::{BenchRecord, NodeRecord, NodesRecord, ScanRecord};
 
 use super::case::{cases, path_words};
-use super::{Drawn, Named, bench, compare, rate};
+use super::{Drawn, Named, bench, rate};
 use crate::document::{Block, Cell, RecordVerdict, Section, Table, Tone};
 use crate::plain::{count, plain};
 use crate::record::Record;
@@ -203,7 +203,7 @@ fn findings_table(record: &NodesRecord) -> Option<Block> {
 }
 
 fn uses(doctor: &peerlane_results::DoctorRecord) -> String {
-    let one = |entry: &peerlane_results::UseRecord| format!("{}: {}", entry.of_use, entry.state);
+    let one = |entry: &peerlane_results::UseAnswer| format!("{}: {}", entry.of_use, entry.state);
     doctor.uses.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
@@ -234,54 +234,4 @@ pub(super) fn several_machines(records: &[Named]) -> Option<Section> {
     }
     let table = cases_table("record", "Every case of every machine", &benches)?;
     Some(Section { heading: "Several machines".to_owned(), blocks: vec![table] })
-}
-
-/// The verdict on two runs on several nodes, and its section.
-pub(super) fn comparison(name: &str, record: &NodesComparison) -> (RecordVerdict, Section) {
-    let mut blocks = vec![Block::Facts(vec![("record", plain(name))])];
-    let mut more = Vec::new();
-    let mut rows = Vec::new();
-    for node in &record.nodes {
-        let answer = match &node.comparison {
-            None => format!("not compared: {}", node.reasons.join("; ")),
-            Some(comparison) => {
-                let (verdict, section) = compare::section(&node.node, comparison);
-                blocks.extend(section.blocks.into_iter().filter_map(of_node(&node.node)));
-                verdict.text
-            }
-        };
-        more.push(format!("{}: {}", plain(&node.node), plain(&answer)));
-        rows.push(vec![Cell::text(&node.node), Cell::text(answer)]);
-    }
-    blocks.insert(1, Block::Table(Table::new("Nodes", vec!["node", "verdict"], rows)));
-    let compared = record.nodes.iter().filter(|node| node.comparison.is_some()).count();
-    let change = if record.has_regressed {
-        "something became slower"
-    } else {
-        "nothing became slower for certain"
-    };
-    let text = format!("{compared} of {} compared: {change}.", count(record.nodes.len(), "node"));
-    let tone = match (record.has_regressed, compared == record.nodes.len()) {
-        (true, _) => Tone::Bad,
-        (false, false) => Tone::Limited,
-        (false, true) => Tone::Firm,
-    };
-    let heading = format!("compare: {}", count(record.nodes.len(), "node"));
-    (RecordVerdict { tone, basis: "several nodes", text, more }, Section { heading, blocks })
-}
-
-/// Figures and tables of a node, under its name.
-fn of_node(node: &str) -> impl FnMut(Block) -> Option<Block> {
-    let node = plain(node);
-    move |block| match block {
-        Block::Figure(mut figure) => {
-            figure.title = format!("{node}: {}", figure.title);
-            Some(Block::Figure(figure))
-        }
-        Block::Table(mut table) => {
-            table.caption = format!("{node}: {}", table.caption);
-            Some(Block::Table(table))
-        }
-        _ => None,
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_results::{Span, Trace, TraceAction};
+use peerlane_results::{Action, Span, Trace};
 
 /// A slot with a block in it, or memory under a request that does not carry payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub fn occupied(trace: &Trace) -> Vec<Occupied> {
             continue;
         };
         match open.get_mut(&(memory, number)) {
-            Some(one) if request.action != TraceAction::Read || span.begin < one.span.end => {
+            Some(one) if request.action != Action::Read || span.begin < one.span.end => {
                 one.span.end = one.span.end.max(span.end);
             }
             _ => ended.extend(open.insert((memory, number), now)),

@@ -1,7 +1,7 @@
 //! Traces read back.
 
 use peerlane_results::{
-    MemoryKind, PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
+    Action, MemoryKind, PhaseKind, Span, TraceMemory, TraceOutcome, TracePhase, TraceRequest,
 };
 use peerlane_units::Nanos;
 
@@ -16,12 +16,12 @@ fn span(begin: u64, end: u64) -> Span {
     Span { begin: Nanos(begin), end: Nanos(end) }
 }
 
-fn request(action: TraceAction, slot: u64, begin: u64, end: u64) -> TraceRequest {
+fn request(action: Action, slot: u64, begin: u64, end: u64) -> TraceRequest {
     TraceRequest {
         action,
-        drive: usize::from(action != TraceAction::Read),
-        memory: (action != TraceAction::Flush).then_some(0),
-        slot: (action != TraceAction::Flush).then_some(slot),
+        drive: usize::from(action != Action::Read),
+        memory: (action != Action::Flush).then_some(0),
+        slot: (action != Action::Flush).then_some(slot),
         offset: begin,
         bytes: 4096,
         span: span(begin, end),
@@ -34,8 +34,8 @@ fn sample(memory: &str, kind: MemoryKind) -> Trace {
     let blocks = (0..4).flat_map(|block| {
         let begin = 100 + block * 50;
         [
-            request(TraceAction::Read, block % 2, begin, begin + 50),
-            request(TraceAction::Write, block % 2, begin + 50, begin + 100),
+            request(Action::Read, block % 2, begin, begin + 50),
+            request(Action::Write, block % 2, begin + 50, begin + 100),
         ]
     });
     Trace {
@@ -47,7 +47,7 @@ fn sample(memory: &str, kind: MemoryKind) -> Trace {
             TracePhase { kind: PhaseKind::Move, span: span(90, 400) },
             TracePhase { kind: PhaseKind::Flush, span: span(400, 460) },
         ],
-        requests: blocks.chain([request(TraceAction::Flush, 0, 410, 450)]).collect(),
+        requests: blocks.chain([request(Action::Flush, 0, 410, 450)]).collect(),
         waits: vec![span(110, 150), span(420, 450)],
         left_out: 0,
     }
@@ -90,7 +90,7 @@ fn simultaneous_requests_lie_in_lanes() {
     for one in &mut trace.requests {
         one.span.end = one.span.begin;
     }
-    trace.requests.push(request(TraceAction::Read, 1, 100, 900));
+    trace.requests.push(request(Action::Read, 1, 100, 900));
     let decoded = written(&[trace]);
     assert_eq!(decoded.below("nvme0n1", "reads"), 5);
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use peerlane_results::{
-    MemoryKind, PhaseKind, Span, Trace, TraceAction, TraceOutcome, TracePhase, TraceRequest,
+    Action, MemoryKind, PhaseKind, Span, Trace, TraceOutcome, TracePhase, TraceRequest,
 };
 use peerlane_units::Nanos;
 
@@ -80,11 +80,11 @@ impl<'a> Tracks<'a> {
         for drive in names(traces.iter().flat_map(|trace| &trace.drives)) {
             let root = self.root(drive, "");
             for (action, name) in [
-                (TraceAction::Read, "reads"),
-                (TraceAction::Write, "writes"),
-                (TraceAction::Zero, "made zero"),
-                (TraceAction::Flush, "flushes"),
-                (TraceAction::Stage, "work"),
+                (Action::Read, "reads"),
+                (Action::Write, "writes"),
+                (Action::Zero, "made zero"),
+                (Action::Flush, "flushes"),
+                (Action::Stage, "work"),
             ] {
                 let slices = traces.iter().flat_map(|trace| {
                     let is_its = move |one: &&TraceRequest| {
@@ -195,14 +195,14 @@ fn phase<'a>(phase: &TracePhase) -> Slice<'a> {
 
 fn slice<'a>(trace: &'a Trace, request: &TraceRequest) -> Slice<'a> {
     let name = match request.action {
-        TraceAction::Read => "read",
-        TraceAction::Write => "write",
-        TraceAction::Flush => "flush",
-        TraceAction::Zero => "made zero",
-        TraceAction::Stage => "work",
+        Action::Read => "read",
+        Action::Write => "write",
+        Action::Flush => "flush",
+        Action::Zero => "made zero",
+        Action::Stage => "work",
     };
     let mut notes = Vec::new();
-    if request.action != TraceAction::Flush {
+    if request.action != Action::Flush {
         notes.push(("offset", Value::Number(request.offset)));
         notes.push(("bytes", Value::Number(request.bytes)));
     }

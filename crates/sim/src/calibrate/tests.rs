@@ -22,7 +22,7 @@ const RANDOM: f64 = 90_000.0;
 const HELD_OUT: usize = 2 * DEPTHS.len() + 1;
 
 fn sample() -> BenchRecord {
-    let text = include_str!("../../../../fixtures/results/samples/bench-stream.json");
+    let text = include_str!("../../../../fixtures/results/bench-stream.json");
     let mut record: BenchRecord = serde_json::from_str(text).expect("a record");
     record.asked.kind = WorkloadKind::Calibrate;
     record.packets.clear();

@@ -61,7 +61,6 @@ pub(super) fn record(
             interval: None,
             gains: Vec::new(),
             host_memory: Some((least, most)),
-            furthest: None,
         }),
         page_faults: (faults > 0.0).then(|| PageFaults { minor: whole(faults.ceil()), major: 0 }),
     }

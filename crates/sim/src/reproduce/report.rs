@@ -12,7 +12,7 @@ use super::{BoundSide, FigureRole, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
-pub const SCHEMA: &str = "peerlane.reproduce/2";
+pub const SCHEMA: &str = "peerlane.reproduce/1";
 
 /// Figures next to the model.
 ///

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use peerlane_results::{EndpointFacts, EndpointKind, FanOutPlan};
+use peerlane_results::{EndpointFacts, EndpointKind, Plan};
 
 /// The disks that a batch writes to, and the disks of each copy.
 pub(super) struct Disks {
@@ -18,11 +18,11 @@ pub(super) struct Disks {
 
 impl Disks {
     /// The disks of the targets of these copies.
-    pub(super) fn from_plans(plans: &[FanOutPlan]) -> Self {
+    pub(super) fn from_plans(plans: &[Vec<Plan>]) -> Self {
         let below = Path::new("/sys/class/block");
         let disks = plans
             .iter()
-            .map(|plan| plan.targets.iter().filter_map(|one| disk(below, &one.target)).collect());
+            .map(|job| job.iter().filter_map(|plan| disk(below, &plan.target)).collect());
         Self::new(disks.collect())
     }
 

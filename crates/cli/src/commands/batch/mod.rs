@@ -15,25 +15,22 @@ use std::sync::{Mutex, PoisonError};
 use peerlane_engine::shares::{Arbiter, Demand};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
-    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Surveys, Tools, Watch,
-    copy_fan_out, plan_jobs,
+    CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Surveys, Tools,
+    Watch, copy_fan_out, plan_jobs,
 };
 use peerlane_fabric::Fabric;
-use peerlane_results::{
-    Asked, BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyRecord, FanOutPlan,
-    JobOutcome, RouteChoice,
-};
+use peerlane_results::{Asked, Plan, RouteChoice};
 use peerlane_units::{ByteRate, Bytes};
 
 use super::marks::Marks;
-use super::outcome::{self, EndedTarget};
+use super::outcome::{self, EndedJob, EndedTarget};
 use super::trace_file::{self, TraceFile};
 use super::{connections, copy, plan, resume};
 use crate::args::{CopyArgs, ProgressFor};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
-use crate::{render, signals};
+use crate::signals;
 use disks::Disks;
 use jobs_file::BatchJob;
 
@@ -61,7 +58,7 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         Tried::to(format!("plan copy {}", number + 1))(error).hint(hint)
     })?;
     if args.dry_run {
-        return show(&fabric, plans, printer);
+        return plan::show_all(&fabric, plans, printer);
     }
     refuse(&plans)?;
     let clock = MonotonicClock::start();
@@ -80,36 +77,25 @@ pub(super) fn run(file: &Path, args: &CopyArgs, printer: Printer) -> Result<Exit
         disks: Disks::from_plans(&plans),
         surveys,
     };
-    let ended = batch.finish(batch.carry_out());
+    let ended = batch.finish(&batch.carry_out());
     trace_file::finish(trace, ended, printer)
 }
 
-fn show(fabric: &Fabric, jobs: Vec<FanOutPlan>, printer: Printer) -> Result<Exit, Failure> {
-    let would_start = jobs.iter().flat_map(|job| &job.targets).all(plan::would_start);
-    let batch = BatchPlan { schema: BATCH_PLAN_SCHEMA.to_owned(), jobs };
-    if printer.is_json() {
-        printer.object(&batch)?;
-    } else {
-        printer.text(&render::batch_plan(&batch, &|one| plan::sentence(fabric, one)))?;
-    }
-    Ok(if would_start { Exit::Done } else { Exit::Negative })
-}
-
 /// Nothing begins while something stands against one of them.
-fn refuse(plans: &[FanOutPlan]) -> Result<(), Failure> {
+fn refuse(plans: &[Vec<Plan>]) -> Result<(), Failure> {
     let mut reasons = Vec::new();
     let mut hint = None;
     let mut exit = Exit::NotPossible;
     for (number, job) in plans.iter().enumerate() {
-        for one in &job.targets {
+        for one in job {
             for refusal in &one.refusals {
                 exit = Exit::Failed;
                 hint = hint.or_else(|| refusal.hint.clone());
                 reasons.push(format!("copy {}: {}", number + 1, refusal.reason));
             }
         }
-        if job.route.is_none() {
-            reasons.push(format!("copy {}: {}", number + 1, job.reason));
+        if let Some(plan) = job.iter().find(|plan| plan.route.is_none()) {
+            reasons.push(format!("copy {}: {}", number + 1, plan.reason));
         }
     }
     if reasons.is_empty() {
@@ -121,7 +107,7 @@ fn refuse(plans: &[FanOutPlan]) -> Result<(), Failure> {
 struct Batch<'a> {
     fabric: &'a Fabric,
     jobs: &'a [BatchJob],
-    plans: &'a [FanOutPlan],
+    plans: &'a [Vec<Plan>],
     args: &'a CopyArgs,
     printer: Printer,
     stop: Arc<AtomicBool>,
@@ -135,9 +121,9 @@ struct Batch<'a> {
 }
 
 impl Batch<'_> {
-    /// Carries all of them out; returns the ends of each one's targets, in their order.
-    fn carry_out(&self) -> Vec<Vec<EndedTarget>> {
-        let ended: Mutex<Vec<Option<Vec<EndedTarget>>>> =
+    /// Carries all of them out; their ends, in their order.
+    fn carry_out(&self) -> Vec<EndedJob> {
+        let ended: Mutex<Vec<Option<EndedJob>>> =
             Mutex::new(self.jobs.iter().map(|_| None).collect());
         let work = || {
             loop {
@@ -145,9 +131,9 @@ impl Batch<'_> {
                 if number >= self.jobs.len() {
                     return;
                 }
-                let outcomes = self.one(number);
+                let job = self.one(number);
                 let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
-                ended[number] = Some(outcomes);
+                ended[number] = Some(job);
             }
         };
         std::thread::scope(|scope| {
@@ -157,27 +143,26 @@ impl Batch<'_> {
             work();
         });
         let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
-        ended.into_iter().map(Option::unwrap_or_default).collect()
+        ended.into_iter().flatten().collect()
     }
 
-    fn one(&self, number: usize) -> Vec<EndedTarget> {
+    fn one(&self, number: usize) -> EndedJob {
         let (job, plan) = (&self.jobs[number], &self.plans[number]);
         let _turn = self.disks.wait_for(number);
-        let results = if self.stop.load(Ordering::Relaxed) {
-            job.asked.iter().map(|_| Err(not_begun(plan))).collect()
+        let copied = if self.stop.load(Ordering::Relaxed) {
+            let targets = job.asked.iter().map(|_| Err(not_begun(plan))).collect();
+            FanOut { read: Bytes::ZERO, targets }
         } else {
             self.copy(number)
         };
-        let ended: Vec<EndedTarget> = (job.asked.iter().zip(results))
-            .map(|(asked, result)| EndedTarget::new(&asked.target, result))
-            .collect();
-        let is_done = ended.iter().all(|one| one.exit == Exit::Done);
+        let ended = EndedJob::new(&job.asked, copied);
+        let is_done = ended.targets.iter().all(|one| one.exit == Exit::Done);
         let word = if is_done { "done" } else { "not complete" };
         self.printer.note(&format!("copy {} of {}: {word}", number + 1, self.jobs.len()));
         ended
     }
 
-    fn copy(&self, number: usize) -> Vec<Result<CopyRecord, CopyError>> {
+    fn copy(&self, number: usize) -> FanOut {
         let (job, plan) = (&self.jobs[number], &self.plans[number]);
         let mut watch = JobWatch {
             number,
@@ -185,7 +170,7 @@ impl Batch<'_> {
             stop: &self.stop,
             marks: (self.args.jobs == 1).then(|| Marks::new(self.printer)),
         };
-        let share = self.arbiter.join(Demand::of_all(&plan.targets));
+        let share = self.arbiter.join(Demand::of_all(plan));
         let options = CopyOptions {
             sparse: job.sparse,
             scrub: job.scrub,
@@ -204,35 +189,23 @@ impl Batch<'_> {
             options,
         };
         match copy_fan_out(self.fabric, plan, &mut tools) {
-            Ok(copied) => copied.targets,
-            Err(error) => copy::for_each(error, plan.targets.len()),
+            Ok(copied) => copied,
+            Err(error) => copy::for_each(error, plan.len()),
         }
     }
 
-    /// Prints the outcome of all copies.
-    fn finish(&self, ended: Vec<Vec<EndedTarget>>) -> Result<Exit, Failure> {
-        let jobs = self.jobs.iter().zip(&ended).map(|(job, ended)| JobOutcome {
-            source: job.asked.first().map(|asked| asked.source.clone()).unwrap_or_default(),
-            targets: ended.iter().map(|one| one.outcome.clone()).collect(),
-        });
-        let record = BatchRecord { schema: BATCH_SCHEMA.to_owned(), jobs: jobs.collect() };
-        if self.printer.is_json() {
-            self.printer.object(&record)?;
-        } else {
-            self.printer.text(&render::batch(&record))?;
-        }
-        let all: Vec<&EndedTarget> = ended.iter().flatten().collect();
-        all.iter().for_each(|one| one.report(self.printer));
-        let commands: Vec<String> = (self.jobs.iter().zip(&ended))
-            .filter_map(|(job, ended)| resume_command(job, self.args.limit, ended))
+    /// Prints what became of them.
+    fn finish(&self, ended: &[EndedJob]) -> Result<Exit, Failure> {
+        let commands: Vec<String> = (self.jobs.iter().zip(ended))
+            .filter_map(|(job, ended)| resume_command(job, self.args.limit, &ended.targets))
             .collect();
         let hint = (!commands.is_empty()).then(|| format!("{} continues", commands.join("; ")));
-        outcome::end(&all, hint)
+        outcome::show(ended, hint, self.printer)
     }
 }
 
-fn not_begun(plan: &FanOutPlan) -> CopyError {
-    let shape = plan.targets.first().and_then(|one| one.shape.as_ref());
+fn not_begun(plans: &[Plan]) -> CopyError {
+    let shape = plans.first().and_then(|one| one.shape.as_ref());
     let total = shape.map_or(Bytes::ZERO, |shape| shape.length);
     CopyError::Interrupted { done: Bytes::ZERO, total, journal: None }
 }
@@ -347,7 +320,8 @@ mod tests {
             total: Bytes::mib(1),
             journal: Some("journal".into()),
         };
-        let ended = [EndedTarget::new("b", Err(error))];
+        let copied = FanOut { read: Bytes::ZERO, targets: vec![Err(error)] };
+        let ended = EndedJob::new(&job.asked, copied).targets;
         let front = "`peerlane copy a b --route host --block 65536 --depth 4 --verify sample";
         let command = |job: &BatchJob, limit| resume_command(job, limit, &ended).unwrap();
         let all = command(&job, Some(ByteRate(5_000_000)));

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::PathBuf;
 
 use peerlane_bench::compare::{Turn, compare_turns};
-use peerlane_results::{BenchRecord, Change, Incomparable, WhichRun};
+use peerlane_results::{BenchRecord, Change, CompareRecord, Incomparable, WhichRun};
 
 use super::{compare_nodes, keep};
 use crate::args::CompareArgs;
@@ -28,11 +28,13 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Exit, Failure>
     let records = Records::read(&files)?;
     let turns: Vec<Turn<'_>> = (2..files.len()).step_by(2).map(|file| records.turn(file)).collect();
     let found = compare_turns(records.turn(0), &turns, f64::from(args.threshold) / 1000.0);
+    let record = CompareRecord::from(found);
     if printer.is_json() {
-        printer.object(&found)?;
+        printer.object(&record)?;
     } else {
-        printer.text(&render::comparison(&found))?;
+        printer.text(&render::comparison(&record))?;
     }
+    let Some(found) = record.only() else { return Ok(Exit::Negative) };
     let missing = Incomparable::Missing { run: WhichRun::After };
     let missing = found.cases.iter().filter(|case| case.reasons.contains(&missing)).count();
     let is_compared = found.cases.iter().any(|case| case.verdict != Change::NotComparable);

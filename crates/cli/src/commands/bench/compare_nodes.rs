@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use peerlane_bench::{compare::compare_nodes, record};
-use peerlane_results::{
-    Change, Incomparable, NODES_SCHEMA, NodesComparison, NodesRecord, WhichRun,
-};
+use peerlane_results::{Change, CompareRecord, Incomparable, NODES_SCHEMA, NodesRecord, WhichRun};
 use serde::Deserialize;
 
 use super::keep::RECORD_MAX;
@@ -34,7 +32,7 @@ pub(super) fn run(args: &CompareArgs, printer: Printer) -> Result<Option<Exit>, 
     if printer.is_json() {
         printer.object(&found)?;
     } else {
-        printer.text(&render::nodes_comparison(&found))?;
+        printer.text(&render::comparison(&found))?;
     }
     warn(&found, printer);
     let is_negative = found.has_regressed || !is_whole(&found);
@@ -59,7 +57,7 @@ fn read(file: &Path) -> Result<Option<NodesRecord>, Failure> {
 }
 
 /// Returns whether every node was compared, and no case is missing after.
-fn is_whole(found: &NodesComparison) -> bool {
+fn is_whole(found: &CompareRecord) -> bool {
     let missing = Incomparable::Missing { run: WhichRun::After };
     !found.nodes.is_empty()
         && found.nodes.iter().all(|node| {
@@ -70,11 +68,12 @@ fn is_whole(found: &NodesComparison) -> bool {
         })
 }
 
-fn warn(found: &NodesComparison, printer: Printer) {
+fn warn(found: &CompareRecord, printer: Printer) {
     for node in &found.nodes {
         if node.comparison.is_none() {
             let reasons = node.reasons.join("; ");
-            printer.warning(&format!("node {} was not compared: {reasons}", node.node));
+            let name = node.node.as_deref().unwrap_or_default();
+            printer.warning(&format!("node {name} was not compared: {reasons}"));
         }
     }
     if found.nodes.iter().all(|node| node.comparison.is_none()) {

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::fmt;
 
 use peerlane_reach::Use;
-use peerlane_results::{DoctorRecord, RouteState, UseRecord};
+use peerlane_results::{DoctorRecord, RouteState, UseAnswer};
 
 use crate::args::ColorChoice;
 use crate::error::Failure;
@@ -112,7 +112,7 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     }
     let rows = || record.uses.iter().filter(|row| is_it(row.of_use));
     let is_missing =
-        |row: &&UseRecord| matches!(row.state, RouteState::Host | RouteState::Impossible);
+        |row: &&UseAnswer| matches!(row.state, RouteState::Host | RouteState::Impossible);
     if let Some(row) = rows().find(is_missing) {
         return (Status::Critical, in_words(row));
     }
@@ -129,7 +129,7 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
     }
 }
 
-fn in_words(row: &UseRecord) -> String {
+fn in_words(row: &UseAnswer) -> String {
     let because = match row.state {
         RouteState::Direct | RouteState::Expected => String::new(),
         _ => format!(": {}", short(&row.because)),

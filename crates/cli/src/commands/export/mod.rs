@@ -10,9 +10,7 @@ use peerlane_engine::MonotonicClock;
 use peerlane_engine::export::{HeldDrive, HoldError, hold, rdma_device};
 use peerlane_fabric::Fabric;
 use peerlane_nvmet::{AllowedHosts, ExportRequest, NSID, NotedExport, Nqn, ServeError};
-use peerlane_results::{
-    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportRecord, OwnExport,
-};
+use peerlane_results::{Export, ExportRecord, ServedExport};
 
 use super::copy::seed;
 use crate::args::ExportArgs;
@@ -94,7 +92,7 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
-        printer.text(&render::export(&record))
+        printer.text(&render::exports(&record))
     };
     let mut sample = status.as_mut().map(|status| || status.write(printer));
     let sampler = sample.as_mut().map(|sample| sample as &mut dyn FnMut());
@@ -134,18 +132,11 @@ fn record(
         format!(" --traddr {} --trsvcid {}", address.ip(), address.port())
     });
     let option = if transport == "rdma" { "?transport=rdma" } else { "" };
-    ExportRecord {
-        schema: EXPORT_SCHEMA.to_owned(),
+    let served = ServedExport {
         machine: fabric.into(),
         drive: held.facts.clone(),
-        subsystem: subsystem.to_string(),
         namespace: NSID,
         uuid: request.uuid.clone(),
-        listen: ExportListen {
-            transport: transport.to_owned(),
-            address: address.map(|address| address.ip().to_string()),
-            port: address.map(|address| address.port()),
-        },
         hosts: match &request.hosts {
             AllowedHosts::Any => None,
             AllowedHosts::These(hosts) => Some(hosts.iter().map(ToString::to_string).collect()),
@@ -157,18 +148,26 @@ fn record(
         remote_name: address.map(|address| format!("nvme://{address}/{subsystem}{option}")),
         connect: format!("nvme connect --transport {transport}{at} --nqn {subsystem}"),
         warnings: held.warnings.clone(),
-    }
+    };
+    ExportRecord::new(vec![Export {
+        subsystem: subsystem.to_string(),
+        drive: held.path.display().to_string(),
+        listen: request.listen.to_string(),
+        process: Some(std::process::id()),
+        served: Some(served),
+    }])
 }
 
 fn list(printer: Printer) -> Result<Exit, Failure> {
     let noted = peerlane_nvmet::noted(Path::new(ROOT)).map_err(failure)?;
-    let exports = noted.into_iter().map(|noted: NotedExport| OwnExport {
+    let exports = noted.into_iter().map(|noted: NotedExport| Export {
         subsystem: noted.subsystem,
         drive: noted.device.display().to_string(),
         listen: noted.listen,
         process: noted.process,
+        served: None,
     });
-    let list = ExportList { schema: EXPORTS_SCHEMA.to_owned(), exports: exports.collect() };
+    let list = ExportRecord::new(exports.collect());
     if printer.is_json() {
         printer.object(&list)?;
     } else {

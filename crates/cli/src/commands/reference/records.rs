@@ -13,7 +13,7 @@ const HEAD: &str = "# Records\n\n\
     Written by `peerlane reference --write docs/reference` from the types. Every object that `--json` prints says its name and\n\
     version in `schema`; `schema/` has the JSON Schema (draft 2020-12) of each. Offsets, sizes and times are integers, but for\n\
     what `reproduce` and `sim --vary` print: numbers of the model in bytes, seconds and bytes a second. A field that\n\
-    need not be there came after version 1 or says nothing then; \"or null\" means that it is there and may be empty.\n";
+    need not be there says nothing then; \"or null\" means that it is there and may be empty.\n";
 
 /// File name and text of each schema, and the page.
 pub(super) fn pages() -> Vec<(String, String)> {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::program::Exited;
-use peerlane_results::{BenchRecord, Change, Comparison};
+use peerlane_results::{BenchRecord, Change, CompareRecord};
 use peerlane_units::Nanos;
 
 use super::{bench, folder};
@@ -25,7 +25,8 @@ fn slower_side_is_found_in_six_turns() {
         }
     }
     let output = bench(folder.path(), &words);
-    let found: Comparison = output.json();
+    let record: CompareRecord = output.json();
+    let found = record.only().expect("one machine");
     assert_eq!((found.turns, found.cases.len()), (6, 1));
     let case = &found.cases[0];
     assert_eq!((case.verdict, output.status.code()), (Change::Slower, Some(1)), "{case:?}");

@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::program::Exited;
-use peerlane_results::{BytesByRoute, PlanAnswer, Route, RouteVerdict, Warning};
+use peerlane_results::{BytesByRoute, PlanRecord, Route, RouteVerdict, Warning};
 use peerlane_units::Bytes;
 
 use super::{COMMON, GpuMachine, LENGTH, record, said};
@@ -11,7 +11,7 @@ use super::{COMMON, GpuMachine, LENGTH, record, said};
 const COUNTERS: &str = "cuFile's counters of this process";
 
 /// The verdict of the counters.
-fn counted(found: &peerlane_results::CopyRecord) -> RouteVerdict {
+fn counted(found: &peerlane_results::CompletedCopy) -> RouteVerdict {
     let one = found.evidence.iter().find(|one| one.evidence.looked_at == COUNTERS);
     one.unwrap_or_else(|| panic!("no counters: {:?}", found.evidence)).says
 }
@@ -113,7 +113,7 @@ fn a_probe_shows_the_flags() {
         assert!(text.contains(says), "{conf}: {text}");
         assert_eq!(machine.mock.calls("cuFileRead"), 0, "it only asks");
         machine.mock.expect_no_violation();
-        assert!(serde_json::from_slice::<PlanAnswer>(&output.stdout).is_ok());
+        assert!(serde_json::from_slice::<PlanRecord>(&output.stdout).is_ok());
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use crate::program::{Exited, said};
 use machine::GpuMachine;
-use peerlane_results::{CopyRecord, Plan, Route, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, CopyRecord, PlanRecord, Route, VerifyMode, Warning};
 use peerlane_testing::Loop;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -23,12 +23,13 @@ const LENGTH: usize = 8 << 20;
 const COMMON: &str = "--via gpu:0 --block 64K --depth 4 --json";
 
 #[track_caller]
-fn record(output: &Output) -> CopyRecord {
+fn record(output: &Output) -> CompletedCopy {
     assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    output.json()
+    let record: CopyRecord = output.json();
+    record.only().expect("a completed copy").clone()
 }
 
-fn showed(record: &CopyRecord, what: &str) -> bool {
+fn showed(record: &CompletedCopy, what: &str) -> bool {
     record.evidence.iter().any(|one| one.evidence.showed.contains(what))
 }
 
@@ -127,7 +128,7 @@ fn fallback_is_refused_and_leaves_nothing() {
 }
 
 /// Continues the copy by the command that the program printed.
-fn resumed(machine: &GpuMachine, said: &str) -> CopyRecord {
+fn resumed(machine: &GpuMachine, said: &str) -> CompletedCopy {
     let command = said.split('`').find(|part| part.contains("--resume"));
     let command = command.unwrap_or_else(|| panic!("no command in {said}"));
     let (_, words) = command.split_once(" copy ").expect("the program's path before it");
@@ -262,10 +263,8 @@ fn plan_shows_ways_and_opens_none() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     machine.source(LENGTH);
     for words in ["plan source target --via gpu:0", "copy source target --via gpu:0 --dry-run"] {
-        let mut object: serde_json::Value =
-            machine.peerlane(&format!("{words} --json")).exited(0).json();
-        let plan = if words.starts_with("plan") { object["plan"].take() } else { object };
-        let plan: Plan = serde_json::from_value(plan).expect("a plan");
+        let record: PlanRecord = machine.peerlane(&format!("{words} --json")).exited(0).json();
+        let plan = record.only().and_then(|target| target.plan.as_ref()).expect("a plan");
         let names: Vec<&str> = plan.candidates.iter().map(|one| one.memory.name.as_str()).collect();
         let ways =
             ["cuFile, direct by P2PDMA", "cuFile, direct by nvidia-fs", "pinned host memory"];

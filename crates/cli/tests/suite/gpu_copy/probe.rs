@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use peerlane_results::{PlanAnswer, Probe, ProbeAnswer, Route, RouteState};
+use peerlane_results::{PlanRecord, Probe, ProbeAnswer, Route, RouteState, TargetPlan};
 
 use super::{GpuMachine, LENGTH, said};
 
@@ -14,22 +14,23 @@ const BOUND: [(&str, &str); 2] = [
 
 /// The plan and its answers, with the exit status.
 #[track_caller]
-fn probed(machine: &GpuMachine, ends: &str) -> (PlanAnswer, Option<i32>) {
+fn probed(machine: &GpuMachine, ends: &str) -> (TargetPlan, Option<i32>) {
     let output = machine.peerlane(&format!("plan {ends} --probe --json"));
-    let answer = serde_json::from_slice(&output.stdout);
-    (answer.unwrap_or_else(|_| panic!("{}", said(&output))), output.status.code())
+    let record: PlanRecord =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    (record.only().expect("a target").clone(), output.status.code())
 }
 
 /// The answer about a path.
 #[track_caller]
-fn answer_of<'a>(answer: &'a PlanAnswer, path: &str) -> &'a ProbeAnswer {
+fn answer_of<'a>(answer: &'a TargetPlan, path: &str) -> &'a ProbeAnswer {
     let probes = answer.probes.as_deref().expect("probes");
     let own = |one: &&Probe| one.memory.contains(path);
     &probes.iter().find(own).unwrap_or_else(|| panic!("{path}: {probes:?}")).answer
 }
 
 #[track_caller]
-fn registered<'a>(answer: &'a PlanAnswer, path: &str) -> &'a str {
+fn registered<'a>(answer: &'a TargetPlan, path: &str) -> &'a str {
     match answer_of(answer, path) {
         ProbeAnswer::Registered { showed } => showed,
         other => panic!("{path}: {other:?}"),
@@ -37,7 +38,7 @@ fn registered<'a>(answer: &'a PlanAnswer, path: &str) -> &'a str {
 }
 
 #[track_caller]
-fn refused<'a>(answer: &'a PlanAnswer, path: &str) -> &'a str {
+fn refused<'a>(answer: &'a TargetPlan, path: &str) -> &'a str {
     match answer_of(answer, path) {
         ProbeAnswer::Refused { reason } => reason,
         other => panic!("{path}: {other:?}"),

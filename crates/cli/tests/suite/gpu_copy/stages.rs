@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use peerlane_engine::stages::manifest::{Manifest, hex};
-use peerlane_results::{CopyRecord, Route, VerifyMode, Warning};
+use peerlane_results::{CompletedCopy, Route, VerifyMode, Warning};
 use rustix::process::{Pid, Signal, kill_process};
 use twox_hash::XxHash3_128;
 
@@ -60,7 +60,7 @@ fn inverted(content: &[u8]) -> Vec<u8> {
     content.iter().map(|byte| !byte).collect()
 }
 
-fn is_not_comparable(record: &CopyRecord) -> bool {
+fn is_not_comparable(record: &CompletedCopy) -> bool {
     record.warnings.iter().any(|one| matches!(one, Warning::NotComparable { .. }))
 }
 
@@ -208,7 +208,7 @@ fn twin_alone_makes_content_comparable() {
 
 /// Asserts that a manifest has the digest of each chunk of `content`, and that the record has its root.
 #[track_caller]
-fn expect_digests(machine: &GpuMachine, found: &CopyRecord, manifest: &str, content: &[u8]) {
+fn expect_digests(machine: &GpuMachine, found: &CompletedCopy, manifest: &str, content: &[u8]) {
     let read = Manifest::read(&machine.path(manifest)).expect("a manifest");
     let of_chunk = |(number, chunk): (usize, &[u8])| {
         ((number * CHUNK) as u64, chunk.len() as u64, XxHash3_128::oneshot(chunk))

@@ -16,8 +16,6 @@ macro_rules! machines {
         fn has_a_machine(kind: FindingKind) {
             match kind {
                 $(FindingKind::$kind => {})*
-                // No machine: only old records have it.
-                FindingKind::DeviceMissing => {}
             }
         }
     };

@@ -26,7 +26,7 @@ const UDEV: (&str, &str) = ("[kernel]\n", "[environment]\nudev = false\n[kernel]
 const OLD_KERNEL: (&str, &str) = ("'7.2.13'", "'6.1.0'");
 
 fn storage(record: &DoctorRecord) -> (RouteState, &str) {
-    let of = |one: &&results::UseRecord| one.of_use == results::Use::StorageToGpu;
+    let of = |one: &&results::UseAnswer| one.of_use == results::Use::StorageToGpu;
     let found = record.uses.iter().find(of).expect("storage to GPU");
     (found.state, &found.because)
 }

@@ -42,6 +42,7 @@ pub(crate) use gpu::open_cufile;
 pub use gpu::{AttachError, GpuRing};
 pub(crate) use identify::identify_controller;
 pub use passthrough::{PassthroughFile, PassthroughNamespace};
+pub use peerlane_results::Action;
 #[cfg(test)]
 pub(crate) use sharing::Reservation;
 pub(crate) use sharing::{Sharing, is_no_answer, sharing};
@@ -56,30 +57,6 @@ pub struct FileId(pub u32);
 /// A region of memory that a ring owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RegionId(pub u32);
-
-/// Kind of an operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// From file to region.
-    Read,
-    /// From region to file.
-    Write,
-    /// Flush of the file's data and size; region, offsets and length are ignored.
-    Flush,
-    /// Bytes of the file made to read as zeroes without moving any, as `extents` does it; the
-    /// region is ignored. Completes with zero.
-    Zero,
-    /// Work of a stage on bytes of the region, as [`Staged`] has it done: the file is the number of the
-    /// stage, the file offset that of the chunk in the copy.
-    Stage,
-}
-
-impl Action {
-    /// True when bytes go to or come from a region.
-    pub(crate) fn has_memory(self) -> bool {
-        matches!(self, Self::Read | Self::Write | Self::Stage)
-    }
-}
 
 /// One request; at most as long as one request of the device may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

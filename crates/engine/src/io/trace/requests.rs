@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use peerlane_results::{PhaseKind, Span, TraceAction, TraceMemory, TraceOutcome, TraceRequest};
+use peerlane_results::{PhaseKind, Span, TraceMemory, TraceOutcome, TraceRequest};
 use peerlane_units::Nanos;
 
 use super::log::{Note, Notes, RequestSubject};
@@ -55,21 +55,14 @@ impl NoteReader<'_> {
         (offset, region_offset): (u64, u64),
         place: RequestSubject,
     ) -> TraceRequest {
-        let action = match place.action {
-            Action::Read => TraceAction::Read,
-            Action::Write => TraceAction::Write,
-            Action::Flush => TraceAction::Flush,
-            Action::Zero => TraceAction::Zero,
-            Action::Stage => TraceAction::Stage,
-        };
-        let moves = matches!(action, TraceAction::Read | TraceAction::Write | TraceAction::Stage);
+        let moves = place.action.has_memory();
         let slot = self.notes.slots.filter(|&(region, ..)| {
             moves
                 && region.0 == u32::from(place.region)
                 && self.notes.phase_of(number) == PhaseKind::Move
         });
         TraceRequest {
-            action,
+            action: place.action,
             drive: match place.action {
                 Action::Stage => self.stage(place.file),
                 _ => self.drive(place.file),

@@ -1,6 +1,6 @@
 //! Traces of relays on simulated drives, whose clock moves only while the ring is waited for.
 
-use peerlane_results::{MemoryKind, PhaseKind, Tail, TraceAction, TraceOutcome, TraceRequest};
+use peerlane_results::{MemoryKind, PhaseKind, Tail, TraceOutcome, TraceRequest};
 use peerlane_units::Nanos;
 
 use super::*;
@@ -55,7 +55,7 @@ fn traced(blocks: u64, room: usize, seed: u64, mood: Mood) -> (Moved, Trace) {
     (moved, trace)
 }
 
-fn with_action(trace: &Trace, action: TraceAction) -> Vec<TraceRequest> {
+fn with_action(trace: &Trace, action: Action) -> Vec<TraceRequest> {
     trace.requests.iter().filter(|one| one.action == action).copied().collect()
 }
 
@@ -66,7 +66,7 @@ fn trace_has_each_block_once() {
     assert_eq!(trace.drives, ["a", "b"]);
     assert_eq!(trace.memories.len(), 1, "host memory is not in a copy between devices");
     assert_eq!(trace.memories[0].name, "cmb:nvme2");
-    for (action, drive) in [(TraceAction::Read, 0), (TraceAction::Write, 1)] {
+    for (action, drive) in [(Action::Read, 0), (Action::Write, 1)] {
         let requests = with_action(&trace, action);
         let mut offsets: Vec<u64> = requests.iter().map(|one| one.offset).collect();
         offsets.sort_unstable();
@@ -92,7 +92,7 @@ fn spans_and_slots_stay_in_bounds() {
                 })
                 .sum::<u64>()
         };
-        assert!(full(TraceAction::Write) >= moved.bytes, "seed {seed}");
+        assert!(full(Action::Write) >= moved.bytes, "seed {seed}");
         assert!(trace.requests.iter().all(|one| one.span.begin <= one.span.end), "seed {seed}");
         assert!(trace.waits.iter().all(|one| one.begin <= one.end), "seed {seed}");
         let slots = trace.requests.iter().map(|one| one.slot.unwrap());
@@ -104,8 +104,8 @@ fn spans_and_slots_stay_in_bounds() {
 #[test]
 fn write_begins_after_its_read() {
     let (_, trace) = traced(50, 10_000, 3, Mood::default());
-    let reads = with_action(&trace, TraceAction::Read);
-    for write in with_action(&trace, TraceAction::Write) {
+    let reads = with_action(&trace, Action::Read);
+    for write in with_action(&trace, Action::Write) {
         let read = reads.iter().find(|read| read.offset == write.offset).unwrap();
         assert!(write.span.begin >= read.span.end, "{read:?} {write:?}");
     }

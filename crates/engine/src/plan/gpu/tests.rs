@@ -1,7 +1,7 @@
 //! Ways between a drive and a GPU on machines that have or lack something for each.
 
 use super::*;
-use peerlane_results::{Finding, FindingKind, Verdict, VerifyMode};
+use peerlane_results::{Finding, FindingKind, MapType, VerifyMode};
 
 /// A drive and a GPU below one switch, with all that every way wants.
 const SOUND: &str = concat!(
@@ -46,7 +46,7 @@ fn ways_come_in_order_of_preference_and_are_named() {
     );
     assert_eq!(plan.route, Some(Route::P2p));
     assert_eq!(plan.memory.map(|memory| memory.name).as_deref(), Some(names[0]));
-    assert_eq!(plan.candidates[0].source, Verdict::BusAddress);
+    assert_eq!(plan.candidates[0].source, MapType::BusAddress);
     assert!(plan.candidates.iter().all(|one| one.refusals.is_empty()), "{:?}", plan.candidates);
 }
 
@@ -86,7 +86,7 @@ fn c2c_passes_multipath_and_peer_rules() {
     };
     let (gh200, h100) = (of("0x2342"), of("0x2330"));
     assert!(gh200.refusals.is_empty(), "{gh200:?}");
-    assert_eq!(gh200.source, Verdict::Unknown);
+    assert_eq!(gh200.source, MapType::Unknown);
     assert!(gh200.facts.iter().any(|fact| fact.contains("C2C")), "{gh200:?}");
     assert!(h100.refusals.iter().any(|one| one.contains("multipath")), "{h100:?}");
     assert!(h100.refusals.iter().any(|one| one.contains("ACS")), "{h100:?}");
@@ -266,7 +266,7 @@ fn both_drives_or_none_reach_gpu() {
     let plan = through(RouteChoice::P2p, &[]);
     assert_eq!(plan.route, Some(Route::P2p), "{}", plan.reason);
     let best = &plan.candidates[0];
-    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::BusAddress));
+    assert_eq!((best.source, best.target), (MapType::BusAddress, MapType::BusAddress));
     assert_eq!(best.distance, Some(8));
     assert_eq!(
         plan.way.join(" "),
@@ -281,7 +281,7 @@ fn both_drives_or_none_reach_gpu() {
     )];
     let plan = through(RouteChoice::P2p, &redirects);
     let best = &plan.candidates[0];
-    assert_eq!((best.source, best.target), (Verdict::BusAddress, Verdict::NotSupported));
+    assert_eq!((best.source, best.target), (MapType::BusAddress, MapType::NotSupported));
     assert!(best.refusals[0].contains("nvme1 cannot reach"), "{:?}", best.refusals);
     assert!(plan.memory.is_some_and(|one| one.name.ends_with("nvidia-fs")), "which asks nobody");
 }

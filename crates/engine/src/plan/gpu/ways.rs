@@ -7,7 +7,7 @@ use peerlane_reach::{
     Fact, MapType, Reach, kernel_refusal, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal,
     udev_refusal,
 };
-use peerlane_results::{Candidate, MemoryFacts, MemoryKind, Verdict};
+use peerlane_results::{Candidate, MemoryFacts, MemoryKind};
 use peerlane_units::Bytes;
 
 use super::{GpuWay, settings, way_of};
@@ -81,7 +81,7 @@ impl GpuScene<'_> {
             size: None,
             available: None,
         };
-        let unknown = Verdict::Unknown;
+        let unknown = MapType::Unknown;
         let (source, target) = (unknown, unknown);
         Candidate { memory, source, target, distance: None, refusals, facts: Vec::new() }
     }
@@ -289,7 +289,7 @@ impl GpuScene<'_> {
 
     /// The kernel's decision for each drive and the GPU.
     fn reach(&self, candidate: &mut Candidate) {
-        let verdicts: Vec<Verdict> =
+        let verdicts: Vec<MapType> =
             self.ends.iter().map(|end| self.reach_of(end, candidate)).collect();
         if let (Some(&first), Some(&last)) = (verdicts.first(), verdicts.last()) {
             (candidate.source, candidate.target) = (first, last);
@@ -298,28 +298,25 @@ impl GpuScene<'_> {
     }
 
     /// The same for one, the worst of its drives.
-    fn reach_of(&self, end: &Endpoint, candidate: &mut Candidate) -> Verdict {
+    fn reach_of(&self, end: &Endpoint, candidate: &mut Candidate) -> MapType {
         if end.initiator.is_none() {
             if !settings::is_rdma(end) {
                 candidate.refusals.push(on_no_drive(end));
             }
-            return Verdict::Unknown;
+            return MapType::Unknown;
         }
-        let mut worst = Verdict::BusAddress;
+        let mut worst = MapType::BusAddress;
         for &drive in end.initiator.iter().chain(&end.further) {
             let reach = peerlane_reach::decide(self.fabric, self.gpu, drive);
             let verdict = match reach.map {
-                MapType::BusAddress => Verdict::BusAddress,
-                MapType::ThroughHostBridge => Verdict::ThroughHostBridge,
-                MapType::NotSupported if self.has_c2c() => Verdict::Unknown,
-                MapType::NotSupported => Verdict::NotSupported,
-                MapType::Conditional | MapType::Unknown => Verdict::Unknown,
+                MapType::NotSupported if self.has_c2c() => MapType::Unknown,
+                map => map,
             };
             worst = worse(worst, verdict);
             let facts = reach.facts.iter().map(ToString::to_string);
             let new: Vec<String> = facts.filter(|one| !candidate.facts.contains(one)).collect();
             candidate.facts.extend(new);
-            if verdict == Verdict::NotSupported {
+            if verdict == MapType::NotSupported {
                 let name = &self.fabric.function(drive).name;
                 let way_out = self.around(&reach);
                 candidate

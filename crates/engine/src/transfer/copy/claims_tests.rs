@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use peerlane_results::{Asked, CopyRecord, VerifyMode};
+use peerlane_results::{Asked, CompletedCopy, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
 use super::*;
@@ -59,7 +59,7 @@ impl ClaimsBench {
         Asked { depth: 2, ..asked(&self.source, &self.device.0) }
     }
 
-    fn run(&self, asked: &Asked, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+    fn run(&self, asked: &Asked, watch: &mut dyn Watch) -> Result<CompletedCopy, CopyError> {
         let clock = MonotonicClock::start();
         let (deadline, options) = (Nanos::seconds(60), self.options.clone());
         let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };

@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::slice;
 
 use peerlane_fabric::Fabric;
-use peerlane_results::{CopyRecord, FanOutPlan, Plan, Warning};
+use peerlane_results::{CompletedCopy, Plan, Warning};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub use error::CopyError;
@@ -81,27 +81,31 @@ pub struct FanOut {
     /// Payload read from the source to be written, each byte once besides tails.
     pub read: Bytes,
     /// Each target's record, or why it is not complete.
-    pub targets: Vec<Result<CopyRecord, CopyError>>,
+    pub targets: Vec<Result<CompletedCopy, CopyError>>,
 }
 
 /// Carries a plan for one target out on this machine.
 ///
 /// # Errors
-/// [`CopyError`] by the fault; its variants tell the state of the target.
-pub fn copy(fabric: &Fabric, plan: &Plan, tools: &mut Tools<'_>) -> Result<CopyRecord, CopyError> {
+/// [`CopyError`] by what went wrong; its variants say what is at the target then.
+pub fn copy(
+    fabric: &Fabric,
+    plan: &Plan,
+    tools: &mut Tools<'_>,
+) -> Result<CompletedCopy, CopyError> {
     copy_on(host(), fabric, slice::from_ref(plan), tools)?.targets.swap_remove(0)
 }
 
-/// Carries a plan for 1 to 16 targets out on this machine.
+/// Carries the plans for 1 to 16 targets out on this machine.
 ///
 /// # Errors
 /// [`CopyError`] when nothing was begun; a later end of the copy is the outcome of each target.
 pub fn copy_fan_out(
     fabric: &Fabric,
-    plan: &FanOutPlan,
+    plans: &[Plan],
     tools: &mut Tools<'_>,
 ) -> Result<FanOut, CopyError> {
-    copy_on(host(), fabric, &plan.targets, tools)
+    copy_on(host(), fabric, plans, tools)
 }
 
 fn copy_on(
@@ -194,7 +198,7 @@ impl<'a> CopyJob<'a> {
         settled: record::Settled,
         done: Done,
         limit: Option<ByteRate>,
-    ) -> Result<CopyRecord, CopyError> {
+    ) -> Result<CompletedCopy, CopyError> {
         if let Err(error) = self.target.place.finish(settled.shape.length, &self.target.preserved) {
             return Err(self.conclude(error));
         }

@@ -1,9 +1,9 @@
-//! The record of a finished copy.
+//! The account of a completed copy.
 
 use peerlane_fabric::Fabric;
 use peerlane_results::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, HostMemoryTraffic, Latency, MemoryFacts, Plan,
-    Route, RouteEvidence, RouteVerdict, Shape, Warning,
+    BytesByRoute, CompletedCopy, Content, HostMemoryTraffic, Latency, MemoryFacts, Plan, Route,
+    RouteEvidence, RouteVerdict, Shape, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -28,7 +28,7 @@ pub(super) fn write(
     done: Done,
     evidence: Vec<RouteEvidence>,
     mut warnings: Vec<Warning>,
-) -> CopyRecord {
+) -> CompletedCopy {
     let bytes = settled.shape.length;
     let Payload { moved, tail, before, by_lost_memory } = done.payload;
     let relayed = Bytes(moved.bytes);
@@ -57,8 +57,7 @@ pub(super) fn write(
         read: percentiles(&moved.read_latency),
         write: percentiles(&moved.write_latency),
     };
-    CopyRecord {
-        schema: COPY_SCHEMA.to_owned(),
+    CompletedCopy {
         asked: plan.asked.clone(),
         machine: fabric.into(),
         source: plan.source.clone(),

@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_results::{Asked, CopyRecord, ResumedWithout, Warning};
+use peerlane_results::{Asked, CompletedCopy, ResumedWithout, Warning};
 use peerlane_units::{Bytes, Nanos};
 
 use super::tests::{
@@ -41,7 +41,7 @@ impl ResumeBench {
         Asked { depth: 2, ..asked(&self.source, &self.target) }
     }
 
-    fn run(&self, asked: &Asked, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+    fn run(&self, asked: &Asked, watch: &mut dyn Watch) -> Result<CompletedCopy, CopyError> {
         let clock = MonotonicClock::start();
         let options = self.options.clone();
         let deadline = Nanos::seconds(60);
@@ -57,7 +57,7 @@ impl ResumeBench {
         journal.expect("there is a journal")
     }
 
-    fn resume(&mut self, asked: &Asked) -> Result<CopyRecord, CopyError> {
+    fn resume(&mut self, asked: &Asked) -> Result<CompletedCopy, CopyError> {
         self.options.start = Start::Resume;
         self.run(asked, &mut ())
     }

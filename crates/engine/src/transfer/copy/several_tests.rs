@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use peerlane_results::{Asked, FanOutPlan, VerifyMode};
+use peerlane_results::{Asked, Plan, VerifyMode};
 use peerlane_units::Nanos;
 
 use super::*;
@@ -39,7 +39,7 @@ impl SeveralBench {
         names.iter().map(one).collect()
     }
 
-    fn plan(&self, names: &[&str]) -> FanOutPlan {
+    fn plan(&self, names: &[&str]) -> Vec<Plan> {
         plan_fan_out(
             &bare_machine(),
             &self.asked(names),
@@ -48,7 +48,7 @@ impl SeveralBench {
         .unwrap()
     }
 
-    fn copy(&self, plan: &FanOutPlan, watch: &mut dyn Watch) -> Result<FanOut, CopyError> {
+    fn copy(&self, plan: &[Plan], watch: &mut dyn Watch) -> Result<FanOut, CopyError> {
         let clock = MonotonicClock::start();
         let (options, deadline) = (self.options.clone(), Nanos::seconds(60));
         let mut tools = Tools { clock: &clock, watch, seed: 7, deadline, options };
@@ -69,7 +69,7 @@ fn a_plan_has_1_to_16_targets() {
     let bench = bench();
     for count in [0, 17] {
         let mut plan = bench.plan(&["a"]);
-        plan.targets = vec![plan.targets[0].clone(); count];
+        plan = vec![plan[0].clone(); count];
         let error = bench.copy(&plan, &mut ()).unwrap_err();
         let said = format!("cannot copy to {count} targets at once: there may be 1 to 16");
         assert!(crate::io::failure::error_in_words(&error).ends_with(&said), "{error:?}");
@@ -116,7 +116,7 @@ fn the_same_target_by_another_name_is_refused() {
         let plan =
             plan_fan_out(&bare_machine(), &asked, &crate::endpoints::guard::Surveyor::for_tests())
                 .unwrap();
-        let refusals = &plan.targets[1].refusals;
+        let refusals = &plan[1].refusals;
         assert!(refusals.iter().any(|one| one.reason.contains(reason)), "{targets:?} {refusals:?}");
         assert!(matches!(bench.copy(&plan, &mut ()), Err(CopyError::Refused(_))));
     }

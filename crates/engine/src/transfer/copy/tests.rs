@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peerlane_fabric::{Fabric, Origin};
-use peerlane_results::{Asked, CopyRecord, Plan, Route, RouteChoice, VerifyMode, Warning};
+use peerlane_results::{Asked, CompletedCopy, Plan, Route, RouteChoice, VerifyMode, Warning};
 use peerlane_units::{Bytes, Nanos};
 use rustix::fs::IFlags;
 
@@ -56,7 +56,7 @@ pub(super) fn planned(asked: &Asked) -> Plan {
     plan(&bare_machine(), asked, &crate::endpoints::guard::Surveyor::for_tests()).unwrap()
 }
 
-pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CopyRecord, CopyError> {
+pub(super) fn copy_watched(plan: &Plan, watch: &mut dyn Watch) -> Result<CompletedCopy, CopyError> {
     copy_with(plan, CopyOptions::default(), watch)
 }
 
@@ -64,13 +64,13 @@ pub(super) fn copy_with(
     plan: &Plan,
     options: CopyOptions,
     watch: &mut dyn Watch,
-) -> Result<CopyRecord, CopyError> {
+) -> Result<CompletedCopy, CopyError> {
     let clock = MonotonicClock::start();
     let mut tools = Tools { clock: &clock, watch, seed: 7, deadline: Nanos::seconds(60), options };
     copy(&bare_machine(), plan, &mut tools)
 }
 
-pub(super) fn run(asked: &Asked) -> Result<CopyRecord, CopyError> {
+pub(super) fn run(asked: &Asked) -> Result<CompletedCopy, CopyError> {
     copy_watched(&planned(asked), &mut ())
 }
 

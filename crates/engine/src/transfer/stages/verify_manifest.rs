@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::Fabric;
 use peerlane_memory::MemoryError;
 use peerlane_results::{
-    ChunkDifference, EndpointKind, MANIFEST_RECORD_SCHEMA, ManifestRecord, Warning,
+    ChunkDifference, ComparedManifest, EndpointKind, MemoryKind, Reference, VERIFY_SCHEMA,
+    VerifyRecord, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -139,7 +140,7 @@ pub fn verify_manifest(
     asked: &ManifestAsked,
     clock: &dyn Clock,
     watch: &mut dyn Watch,
-) -> Result<ManifestRecord, VerifyManifestError> {
+) -> Result<VerifyRecord, VerifyManifestError> {
     let failed = |source| VerifyManifestError::Manifest { path: asked.manifest.clone(), source };
     let manifest = Manifest::read(&asked.manifest).map_err(failed)?;
     let system = System::at(Path::new("/"));
@@ -157,22 +158,24 @@ pub fn verify_manifest(
         warnings.push(Warning::PageCache { path: end.path() });
     }
     warnings.extend(warnings_of_machine(fabric));
-    Ok(ManifestRecord {
-        schema: MANIFEST_RECORD_SCHEMA.to_owned(),
+    Ok(VerifyRecord {
+        schema: VERIFY_SCHEMA.to_owned(),
         machine: fabric.into(),
-        offset: asked.offset,
-        manifest: asked.manifest.display().to_string(),
-        after: manifest.header.after.clone(),
+        target_offset: asked.offset,
         length: Bytes(manifest.header.length),
-        chunk: Bytes(manifest.header.chunk),
         bytes: Bytes(found.bytes),
         elapsed_ns: clock.now().since(start),
-        root: hex(manifest.root),
         mismatches: found.mismatches,
-        differing: found.differing,
         missing: end.missing(&manifest),
         surplus: end.surplus(&manifest),
-        end: end.endpoint.facts,
+        against: Reference::Manifest(ComparedManifest {
+            path: asked.manifest.display().to_string(),
+            after: manifest.header.after,
+            chunk: Bytes(manifest.header.chunk),
+            root: hex(manifest.root),
+            differing: found.differing,
+        }),
+        target: end.endpoint.facts,
         warnings,
     })
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::Fabric;
 use peerlane_memory::MemoryError;
 use peerlane_results::{
-    Difference, Digest, EndpointFacts, EndpointKind, VERIFY_SCHEMA, VerifyMode, VerifyRecord,
-    Warning,
+    ComparedSource, Difference, Digest, EndpointFacts, EndpointKind, Reference, VERIFY_SCHEMA,
+    VerifyMode, VerifyRecord, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -335,31 +335,33 @@ fn record(
     VerifyRecord {
         schema: VERIFY_SCHEMA.to_owned(),
         machine: fabric.into(),
-        source: source.endpoint.facts,
         target: target.endpoint.facts,
-        offset: asked.offset,
         target_offset: asked.target_offset,
+        against: Reference::Source(ComparedSource {
+            end: source.endpoint.facts,
+            offset: asked.offset,
+            mode: match asked.coverage {
+                Coverage::Full => VerifyMode::Full,
+                Coverage::Sample { .. } => VerifyMode::Sample,
+            },
+            comparing_ns: verified.comparing,
+            digest: Digest {
+                algorithm: ALGORITHM.to_owned(),
+                source: format!("{of_source:016x}"),
+                target: format!("{of_target:016x}"),
+            },
+            first: verified.first.map(|first| Difference {
+                source_offset: Bytes(asked.offset.0 + first.offset),
+                target_offset: Bytes(asked.target_offset.0 + first.offset),
+                length: Bytes(first.length),
+                source_bytes: hex(&first.source_bytes),
+                target_bytes: hex(&first.target_bytes),
+            }),
+        }),
         length: range.length,
-        mode: match asked.coverage {
-            Coverage::Full => VerifyMode::Full,
-            Coverage::Sample { .. } => VerifyMode::Sample,
-        },
         bytes: Bytes(verified.bytes),
         elapsed_ns: elapsed,
-        comparing_ns: verified.comparing,
-        digest: Digest {
-            algorithm: ALGORITHM.to_owned(),
-            source: format!("{of_source:016x}"),
-            target: format!("{of_target:016x}"),
-        },
         mismatches: verified.mismatches,
-        first: verified.first.map(|first| Difference {
-            source_offset: Bytes(asked.offset.0 + first.offset),
-            target_offset: Bytes(asked.target_offset.0 + first.offset),
-            length: Bytes(first.length),
-            source_bytes: hex(&first.source_bytes),
-            target_bytes: hex(&first.target_bytes),
-        }),
         missing: Bytes(range.length.0 - range.common),
         surplus: range.surplus,
         warnings,

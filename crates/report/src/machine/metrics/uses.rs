@@ -22,13 +22,13 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
         "Pairs of a use of peer-to-peer traffic, by the route that payload takes.",
     );
     let judged = judged_pairs(fabric);
-    let answers = answers(&judged);
+    let answers = answers(fabric, &judged);
     let mut uses: Vec<_> = answers.iter().map(|answer| answer.of_use).collect();
     uses.dedup();
     for of_use in uses {
         for (state, word) in STATES {
             let found = answers.iter().find(|one| one.of_use == of_use && one.state == state);
-            let count = found.map_or(0, |one| one.pairs as u64);
+            let count = found.map_or(0, |one| one.pairs);
             pairs.add(&[("use", of_use.name()), ("state", word)], Some(count));
         }
     }

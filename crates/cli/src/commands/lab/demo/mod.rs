@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 
 use peerlane_lab::BootOptions;
-use peerlane_results::{CopyRecord, RecordSchema, Route};
+use peerlane_results::{CompletedCopy, CopyRecord, RecordSchema, Route};
 use peerlane_units::{Bytes, Nanos};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -122,10 +122,12 @@ fn copy(
     })
 }
 
-fn read_record(path: &Path) -> Result<CopyRecord, Failure> {
+fn read_record(path: &Path) -> Result<CompletedCopy, Failure> {
     let tried = || format!("read record {}", path.display());
     let text = fs::read_to_string(path).map_err(Tried::to(tried()))?;
-    serde_json::from_str(&text).map_err(Tried::to(tried()))
+    let record: CopyRecord = serde_json::from_str(&text).map_err(Tried::to(tried()))?;
+    let copied = record.only().cloned();
+    copied.ok_or_else(|| Tried::to(tried())("it has no completed copy".to_owned()))
 }
 
 fn show(
