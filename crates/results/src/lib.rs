@@ -25,9 +25,9 @@ mod warning;
 mod workload;
 
 pub use bench::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, DevicePackets, Direction, FlowRecord,
-    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, RateDifference,
-    RouteEvidence, RouteVerdict, Spread, Summary,
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
+    LocationEffect, PageFaults, Places, Prediction, RateDifference, RouteEvidence, RouteVerdict,
+    Spread, Summary,
 };
 pub use compare::{
     COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, CaseComparison, Change, ComparedRun, Comparison,

@@ -1,7 +1,7 @@
 //! The part of a machine that some flows use, without names: equal parts have equal rates and latencies, whichever
 //! drives the flows are between.
 //!
-//! Leaves out everything that no flow crosses. Nodes are numbered in the order in which flows meet them, so that parts
+//! Leaves out everything that no flow crosses. Nodes are numbered in the order in which flows meet them, so parts
 //! which differ only in that order do not count as alike.
 
 use std::collections::BTreeMap;

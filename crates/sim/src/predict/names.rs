@@ -125,7 +125,7 @@ fn resource(topology: &Topology, what: ResourceOrigin) -> String {
     }
 }
 
-/// Names the processors beside a host memory; most machines have one.
+/// Names the processors next to a host memory; most machines have one.
 pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
     let is_host = |node: &&Node| matches!(node.kind, NodeKind::HostMemory(_));
     match topology.nodes().iter().filter(is_host).count() {

@@ -37,7 +37,7 @@ pub(super) struct FlowState {
     next_at: u64,
     is_awaited: bool,
     pub(super) commands: Vec<ActiveCommand>,
-    /// The thread that submits or copies; `None` where nobody waits for it.
+    /// The thread that submits or copies; `None` if nothing waits for it.
     pub(super) thread: Option<Box<Thread>>,
     free_slots: Vec<u32>,
     pub(super) issued: u64,

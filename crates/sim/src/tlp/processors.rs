@@ -24,7 +24,7 @@ const SAVED: u64 = 3_000_000_000;
 /// processor or two (the same).
 const PREEMPTION: u64 = 1_000_000_000;
 
-/// The processors beside a host memory.
+/// The processors next to a host memory.
 #[derive(Debug, Clone)]
 pub(super) struct Processors {
     idle: u32,

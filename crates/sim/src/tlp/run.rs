@@ -182,7 +182,7 @@ mod tests {
     use super::*;
     use crate::model::{ModelEndpoint, NodeKind, RootComplex, Wire};
 
-    /// The first broken account of a run in which something breaks before it drains.
+    /// The first broken account of a run that something breaks before it drains.
     fn broken(break_it: impl FnOnce(&mut PacketEngine)) -> Option<String> {
         let mut t = Topology::new();
         let root = t.add("root", NodeKind::RootComplex(RootComplex::default()));

@@ -3,16 +3,15 @@
 use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed, demand};
-use crate::flow::compare::compare;
-use crate::flow::rates::FlowRates;
-use crate::flow::solve::SolverSettings;
+use crate::flow::tests::compare;
+use crate::flow::{FlowRates, SolverSettings};
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
     FlowSpec, HostMemory, ModelEndpoint, NodeIndex, Picos, ProcessorWork, ResourceOrigin,
     TargetMemory, Topology, Wire,
 };
 
-/// Drives of 3 GB/s and host memory of some GB/s beside some processors, below one root complex.
+/// Drives of 3 GB/s and host memory of some GB/s next to some processors, below one root complex.
 fn machine(drives: usize, memory: u64, cores: u32) -> (Topology, Vec<NodeIndex>, NodeIndex) {
     let rate = Some(ByteRate(memory * 1_000_000_000));
     let memory = TargetMemory { write: rate, read: rate, ..HostMemory::default().memory };

@@ -1,9 +1,6 @@
 //! Media, commands and caches of drives.
 
 use super::*;
-use crate::calibrate::{self, Calibration, RandomCalibration, RateRow, Rows, SideCalibration};
-use crate::devices::drive::DriveSide;
-use crate::devices::table::SizeTable;
 
 #[test]
 fn small_blocks_share_commands() {
@@ -143,19 +140,12 @@ fn full_caches_lower_writes() {
 }
 
 #[test]
-fn calibrations_are_parameters() {
-    let side = |op, commands: f64| {
-        let rate = commands * 4096.0;
-        let (least, most) = (rate * 0.98, rate * 1.02);
-        let row =
-            RateRow { block: 4096.0, depth: 32.0, measured: rate, least, most, predicted: rate };
-        let rows = Rows { fitted: vec![row], held_out: Vec::new() };
-        let random = Some(RandomCalibration { commands, rows });
-        let side = DriveSide { latency: SizeTable::line(50e-6, 3e9), rate: 3e9, commands: 600e3 };
-        SideCalibration { drive: "a".to_owned(), op, side, rows: Rows::default(), random }
+fn random_commands_bound_small_blocks() {
+    let parameter = |op, commands| {
+        let from = "unit = \"count\"\nfrom = \"measured-elsewhere\"\nsource = \"a test\"";
+        format!("[parameter.\"a.random-{op}.commands\"]\nvalue = {commands}\n{from}\n")
     };
-    let sides = vec![side(calibrate::DriveOp::Read, 70e3), side(calibrate::DriveOp::Write, 30e3)];
-    let text = Calibration { machine: "m".to_owned(), sides, ..Calibration::default() }.to_toml();
+    let text = parameter("read", 70e3) + &parameter("write", 30e3);
     let parameters = super::super::parameters(Some(&text)).expect("parameters");
     for (flow, commands) in [(small("a", "host"), 70e3), (small("host", "a"), 30e3)] {
         assert!(unknown(&parameters, &machine("pair")).is_empty());

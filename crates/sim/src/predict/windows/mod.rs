@@ -72,7 +72,7 @@ pub(super) struct Windows {
     pub(super) count: (usize, usize),
 }
 
-/// Plans the windows of a case, of the longest sets first: for each flow one, then those in which its rate changes.
+/// Plans the windows of a case, of the longest sets first: for each flow one, then those that change its rate.
 pub(super) fn plan(model: &Model, found: &CaseRates) -> PlannedWindows {
     let mut plan =
         WindowPlan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
