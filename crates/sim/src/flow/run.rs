@@ -50,30 +50,8 @@ pub(crate) struct TransferSet {
     pub time: f64,
 }
 
-/// Payload of a transfer at about one rate.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(crate) struct TransferPace {
-    /// Payload.
-    pub bytes: f64,
-    /// Time that it took, in nanoseconds.
-    pub time: f64,
-}
-
-impl TransferPace {
-    /// Number of the interval of a rate, 5 % wide.
-    #[expect(clippy::cast_possible_truncation, reason = "some hundreds")]
-    fn number(rate: f64) -> i32 {
-        (rate.ln() / 1.05_f64.ln()).floor() as i32
-    }
-
-    /// The mean rate, payload a nanosecond.
-    pub(crate) fn rate(&self) -> f64 {
-        self.bytes / self.time
-    }
-}
-
 /// Outcome of one transfer.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct TransferOutcome {
     /// Payload moved.
     pub bytes: f64,
@@ -81,8 +59,6 @@ pub(crate) struct TransferOutcome {
     pub end: f64,
     /// The resource that limited it longest; `None` for its own demand.
     pub limit: Option<u32>,
-    /// Payload by rate, slowest first.
-    pub paces: Vec<TransferPace>,
 }
 
 /// Outcome of a run.
@@ -135,8 +111,7 @@ struct TransferProgress {
     limit: Option<u32>,
     bytes: f64,
     end: f64,
-    /// Paces by the number of their rate, and time for which each resource limited it.
-    paces: BTreeMap<i32, TransferPace>,
+    /// Time by the resource that limited it.
     limited: BTreeMap<Option<u32>, f64>,
 }
 
@@ -233,11 +208,6 @@ impl<'a> Timeline<'a> {
             progress.bytes += bytes;
             progress.end = end.min(to);
             *progress.limited.entry(progress.limit).or_default() += time;
-            if progress.rate > 0.0 && time > 0.0 {
-                let pace = progress.paces.entry(TransferPace::number(progress.rate)).or_default();
-                pace.bytes += bytes;
-                pace.time += time;
-            }
         }
         let mut ends = ends.into_iter();
         let before = self.active.len();
@@ -278,7 +248,6 @@ impl<'a> Timeline<'a> {
             bytes: progress.bytes,
             end: progress.end,
             limit: progress.limited.iter().max_by(|a, b| a.1.total_cmp(b.1)).and_then(|one| *one.0),
-            paces: progress.paces.into_values().collect(),
         };
         let mut phases: Vec<TransferSet> = self.phases.into_values().collect();
         phases.sort_by(|a, b| b.time.total_cmp(&a.time));

@@ -15,7 +15,7 @@ use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::Built;
 use crate::flow::network::FlowNetwork;
-use crate::flow::run::{FlowTransfer, RunSettings, TransferPace, TransferSet, run};
+use crate::flow::run::{FlowTransfer, RunSettings, TransferSet, run};
 use crate::flow::{RatesError, SolverSettings, build};
 use crate::media::Mixed;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, ResourceOrigin, Topology, as_f64, picos};
@@ -60,8 +60,6 @@ pub(super) struct FoundFlow {
     pub(super) start: f64,
     pub(super) end: f64,
     pub(super) limited_by: Limiter,
-    /// Payload by rate.
-    pub(super) paces: Vec<TransferPace>,
     /// Blocks in flight that saturate, by the closed form.
     pub(super) knee: Option<f64>,
 }
@@ -135,6 +133,11 @@ impl Model {
         self.flows.iter().any(|flow| flow.spec.stage.is_some())
     }
 
+    /// True if transfers could use up the processors of a memory.
+    pub(super) fn shares_processors(&self) -> bool {
+        self.built.what.iter().any(|what| matches!(what, ResourceOrigin::Processors(_)))
+    }
+
     /// True if flows run for a time, and not until their bytes are moved.
     pub(super) fn has_time(&self) -> bool {
         self.time.is_some()
@@ -160,8 +163,7 @@ impl Model {
             };
             let limited_by = self.limiter(index, waits_for);
             let knee = Some(closed.knee).filter(|knee| knee.is_finite() && !flow.has_own_slots);
-            let paces = Vec::new();
-            flows.push(FoundFlow { bytes, start, end, limited_by, paces, knee });
+            flows.push(FoundFlow { bytes, start, end, limited_by, knee });
         }
         // Flows share nothing here, so there are no sets.
         Ok(CaseRates { flows, phases: Vec::new(), sets: 0, unsettled: 0.0 })
@@ -192,7 +194,6 @@ impl Model {
                 start: transfers[index].start,
                 end: outcome.end,
                 limited_by: self.limiter(index, waits_for),
-                paces: outcome.paces,
                 knee: None,
             }
         });

@@ -1,6 +1,6 @@
 //! Devices and their parameters by every name that a person types.
 //!
-//! A calibration names a drive `/dev/nvme0n1`, the machine `nvme0`; its memory is `cmb:nvme0`, the memory of a GPU `gpu:0`.
+//! A file of parameters names a drive `/dev/nvme0n1`, the machine `nvme0`; its memory is `cmb:nvme0`, the memory of a GPU `gpu:0`.
 
 use std::borrow::Cow;
 

@@ -41,6 +41,7 @@ pub use device_names::{device_parameter, own_name, own_names, unknown, unused, w
 pub use error::{CaseError, FlowError, PredictError};
 pub use interval::SOLVER_ERROR;
 pub use links::linked;
+pub(crate) use names::resource_name;
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use table::is_whole;
 
@@ -208,8 +209,7 @@ impl PreparedCase<'_> {
     /// Chooses between packets and flows: packets that have settled are the answer of `auto`.
     fn report(&self, shown: &windows::Shown<'_>) -> CaseReport {
         const UNSETTLED: &str = "rates of packets had not settled";
-        let windows =
-            self.windows.as_ref().map(|planned| windows::summary(planned, shown, &self.found));
+        let windows = self.windows.as_ref().map(|planned| windows::summary(planned, shown));
         let mut found = self.found.clone();
         let mut engine = format!("{}: {}", self.engine.name(), self.why);
         let mut is_by_flows = self.engine == Engine::Flow;
@@ -273,6 +273,7 @@ impl Predictor<'_> {
             Engine::Closed => asked.choose(case),
             _ if model.has_network() => (Engine::Flow, "packets stay in one machine"),
             _ if model.has_stage() => (Engine::Flow, "packets pass no stage"),
+            _ if model.shares_processors() => (Engine::Flow, "packets share no processors"),
             _ => asked.choose(case),
         };
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));

@@ -9,7 +9,6 @@ use super::credits::CreditPool;
 use super::hops::Lanes;
 use super::memory::MemoryState;
 use super::port::{COMPLETION, Fifo, Hop, HopEnd, NONE, POSTED, Port, REQUEST};
-use super::processors::Processors;
 use super::stages::Stages;
 use super::tags::Tags;
 use super::translation::Walkers;
@@ -57,8 +56,6 @@ pub(super) struct PacketNetwork {
     /// The memory of each node, or one for each direction where they do not share.
     pub(super) memory_of: BTreeMap<(NodeIndex, Option<Op>), u32>,
     pub(super) iommus: Vec<Walkers>,
-    pub(super) processors: Vec<Processors>,
-    processors_of: BTreeMap<NodeIndex, u32>,
     pub(super) tags: Vec<Tags>,
     /// By leg.
     pub(super) routes: Vec<LegRoute>,
@@ -66,14 +63,6 @@ pub(super) struct PacketNetwork {
     pub(super) longest_train: u32,
     /// True if a random number decides which queue a command takes.
     pub(super) is_random: bool,
-}
-
-impl PacketNetwork {
-    /// Returns the processors next to a memory.
-    pub(super) fn processors(&mut self, at: NodeIndex, cores: u32) -> u32 {
-        let new = || Processors::new(cores);
-        intern(&mut self.processors_of, &mut self.processors, at, new)
-    }
 }
 
 /// Returns the index of the part with a key, a new one unless it is known.

@@ -46,8 +46,7 @@ impl Built {
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = NetworkBuild::new(topology, Mixed::from_flows(topology, flows));
-        build.shared =
-            SharedProcessors::with_demands(topology, flows.iter(), |index, _| demands[index]);
+        build.shared = SharedProcessors::new(topology, flows.iter(), |index, _| demands[index]);
         // Paths are found twice: all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;

@@ -55,20 +55,6 @@ fn rates_change_with_active_transfers() {
 }
 
 #[test]
-fn paces_belong_to_one_transfer() {
-    let transfers = [transfer(0.0, 300.0), transfer(50.0, 100.0), transfer(1e3, 30.0)];
-    let run = on_link(&transfers, SETTINGS);
-    let expected = [vec![(2.0, 100.0), (3.0, 200.0)], vec![(2.0, 100.0)], vec![(3.0, 30.0)]];
-    for (outcome, expected) in run.outcomes.iter().zip(expected) {
-        assert_eq!(outcome.paces.len(), expected.len());
-        for (pace, (rate, bytes)) in outcome.paces.iter().zip(expected) {
-            assert_near(pace.rate(), rate);
-            assert_near(pace.bytes, bytes * M);
-        }
-    }
-}
-
-#[test]
 fn time_counts_from_each_start() {
     let timed = |start, bytes| FlowTransfer { time: 30.0 * M, ..transfer(start, bytes) };
     let transfers = [timed(0.0, f64::INFINITY), timed(10.0, f64::INFINITY), timed(100.0, 30.0)];

@@ -138,18 +138,3 @@ fn full_caches_lower_writes() {
     let read = Flow::new("a", "host", Path::HostPipelined);
     assert!(is_near(alone(&machine("pair"), &given, read), 2.4));
 }
-
-#[test]
-fn random_commands_bound_small_blocks() {
-    let parameter = |op, commands| {
-        let from = "unit = \"count\"\nfrom = \"measured-elsewhere\"\nsource = \"a test\"";
-        format!("[parameter.\"a.random-{op}.commands\"]\nvalue = {commands}\n{from}\n")
-    };
-    let text = parameter("read", 70e3) + &parameter("write", 30e3);
-    let parameters = super::super::parameters(Some(&text)).expect("parameters");
-    for (flow, commands) in [(small("a", "host"), 70e3), (small("host", "a"), 30e3)] {
-        assert!(unknown(&parameters, &machine("pair")).is_empty());
-        let record = run(&machine("pair"), &parameters, &one(flow), Engine::Flow);
-        assert!(is_near(rate(&record.expect("predicted"), 0), commands * 4096.0 / 1e9));
-    }
-}
