@@ -91,10 +91,8 @@ pub fn within(fabric: &Fabric, brief: Brief) -> Result<Brief, LengthError> {
         let is_written = brief.kind == WorkloadKind::Roundtrip && brief.drives.contains(typed);
         let is_target = brief.target.contains(typed)
             || is_written && !brief.source.is_empty() && !brief.source.contains(typed);
-        // What is calibrated is read, whatever else.
-        let is_read = brief.kind == WorkloadKind::Calibrate;
         // A file that is written grows, or is made.
-        if is_target && !is_read && !is_device(typed) {
+        if is_target && !is_device(typed) {
             continue;
         }
         let size = size_of(fabric, typed)

@@ -93,7 +93,6 @@ pub(crate) fn record(cases: &[(&str, Vec<f64>)]) -> BenchRecord {
         cases: cases.iter().flat_map(each).collect(),
         summaries: Vec::new(),
         effects: Vec::new(),
-        packets: Vec::new(),
         warnings: Vec::new(),
     }
 }

@@ -39,6 +39,6 @@ pub use pairing::{Dna, Pairing};
 pub use stack::Stack;
 pub use sysfs::snapshot::{NoPlace, Snapshot, TreeEntry};
 pub use sysfs::{
-    BlockDevice, DiscoverError, NoPackets, PacketSettings, ParentDisk, PassthroughNode, block_name,
-    kernel_has_p2pdma, passthrough_name,
+    BlockDevice, DiscoverError, ParentDisk, PassthroughNode, block_name, kernel_has_p2pdma,
+    passthrough_name,
 };

@@ -39,36 +39,8 @@ pub struct BenchRecord {
     /// Effects of the location of drives, and of the choice of source and target; for a matrix
     /// only.
     pub effects: Vec<LocationEffect>,
-    /// Packet settings of devices, from their configuration spaces; for a calibration only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub packets: Vec<DevicePackets>,
     /// Warnings that concern all of it.
     pub warnings: Vec<Warning>,
-}
-
-/// Packet sizes and read tags that a device is set to (PCIe base specification, "Device control
-/// register").
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DevicePackets {
-    /// The device, as typed in the workload.
-    pub device: String,
-    /// PCI address of its function; `None` where nothing says it.
-    pub address: Option<String>,
-    /// The settings; `None` where they could not be read.
-    pub packets: Option<Packets>,
-    /// Reason why they could not be read; `None` where they were.
-    pub reason: Option<String>,
-}
-
-/// Packet settings in a configuration space.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Packets {
-    /// Largest payload of a packet that it sends (MPS).
-    pub payload: Bytes,
-    /// Most that one read request asks for (MRRS).
-    pub request: Bytes,
-    /// Read requests that it may have under way: 32, 256 with extended tags, 768 with tags of ten bits.
-    pub tags: u32,
 }
 
 /// Result of a permutation test on a matrix: of location, pairs below one switch against pairs

@@ -26,8 +26,9 @@ mod warning;
 mod workload;
 
 pub use bench::{
-    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, DevicePackets, Direction, FlowRecord,
-    Gain, LinkLoad, LocationEffect, Packets, PageFaults, Places, Prediction, Spread, Summary,
+    BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
+    LocationEffect, PageFaults, Places, Prediction, RateDifference, RouteEvidence, RouteVerdict,
+    Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable,

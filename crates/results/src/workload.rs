@@ -45,8 +45,6 @@ pub enum WorkloadKind {
     Stream,
     /// Host memory, device memory, drive and back.
     Roundtrip,
-    /// A drive by block size and depth, for parameters of the model.
-    Calibrate,
 }
 
 impl fmt::Display for WorkloadKind {
@@ -57,7 +55,6 @@ impl fmt::Display for WorkloadKind {
             Self::Crowd => "crowd",
             Self::Stream => "stream",
             Self::Roundtrip => "roundtrip",
-            Self::Calibrate => "calibrate",
         })
     }
 }

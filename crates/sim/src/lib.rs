@@ -4,7 +4,6 @@
 //! parameter says where it comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
 
-pub mod calibrate;
 mod closed;
 mod devices;
 pub mod flow;

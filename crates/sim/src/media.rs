@@ -12,7 +12,7 @@ use peerlane_units::ByteRate;
 
 use crate::model::{FlowSpec, Leg, NodeIndex, NodeKind, Op, PayloadStore, Topology};
 
-/// Sum of shares from which reads and writes do not limit each other.
+/// Least sum of shares that lets reads and writes not limit each other.
 const INDEPENDENT: f64 = 2.0;
 
 impl Leg {

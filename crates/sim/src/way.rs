@@ -93,7 +93,7 @@ impl PacketRoute {
         latency
     }
 
-    /// Wire bytes of a packet beside its payload.
+    /// Wire bytes of a packet besides its payload.
     fn header(&self, step: &RouteLink) -> f64 {
         match self.kind {
             PacketKind::NonPosted => step.packet,

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::closed::demand;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, ProcessorWork, Topology, per_nano};
 
 /// Numbers of processors that flows can saturate, by their host memory.
@@ -13,17 +12,8 @@ use crate::model::{FlowSpec, NodeIndex, NodeKind, ProcessorWork, Topology, per_n
 pub(crate) struct SharedProcessors(BTreeMap<NodeIndex, u32>);
 
 impl SharedProcessors {
-    /// The saturated processors of these flows.
-    pub(crate) fn from_flows<'a>(
-        topology: &Topology,
-        flows: impl Iterator<Item = &'a FlowSpec>,
-    ) -> Self {
-        let alone = |_, flow: &FlowSpec| demand(topology, flow).unwrap_or(f64::INFINITY);
-        Self::with_demands(topology, flows, alone)
-    }
-
     /// The saturated processors, with demands by position in bytes a nanosecond. Only flows with processor work are asked.
-    pub(crate) fn with_demands<'a>(
+    pub(crate) fn new<'a>(
         topology: &Topology,
         flows: impl Iterator<Item = &'a FlowSpec>,
         demand: impl Fn(usize, &FlowSpec) -> f64,

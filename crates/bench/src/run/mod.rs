@@ -8,7 +8,6 @@ mod error;
 mod gate;
 mod location;
 mod observe;
-mod packets;
 mod routes;
 mod summary;
 #[cfg(test)]
@@ -16,7 +15,6 @@ mod tests;
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use peerlane_engine::measure::Consent;
@@ -25,9 +23,7 @@ use peerlane_engine::trace::Tracer;
 use peerlane_engine::{Clock as _, MonotonicClock, Phase, Surveyor};
 use peerlane_fabric::Fabric;
 pub use peerlane_results::BenchRecord;
-use peerlane_results::{
-    BENCH_SCHEMA, Basis, CaseRecord, Warning, Workload, WorkloadKind, warnings_of_machine,
-};
+use peerlane_results::{BENCH_SCHEMA, Basis, CaseRecord, Warning, Workload, warnings_of_machine};
 use peerlane_units::{Bytes, Nanos};
 
 use crate::guards::{self, SourceContent};
@@ -122,18 +118,14 @@ pub fn run(
         cases: Vec::new(),
         summaries: Vec::new(),
         effects: Vec::new(),
-        packets: Vec::new(),
         warnings: Vec::new(),
     };
-    let mut record = match earlier {
+    let record = match earlier {
         None => fresh,
         Some(earlier) => goes_on(earlier, &fresh)?,
     };
     progress.phase(Phase::Check);
     let cases = look(workload, conditions)?;
-    if workload.kind == WorkloadKind::Calibrate {
-        record.packets = packets::device_packets(Path::new("/"), &cases);
-    }
     let made = make(&cases)?;
     let rates = cases.iter().map(|case| rates_of(&record.cases, &case.spec.name)).collect();
     let ran = record.cases.iter().map(|run| (run.asked.name.clone(), run.repeat)).collect();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use peerlane_results::{CaseSpec, Flow, Path, Repeats, WORKLOAD_SCHEMA, Workload, WorkloadKind};
 use peerlane_units::{Bytes, Nanos};
 
-use super::{Brief, calibrate, check, crowd, matrix, roundtrip, stream, sweep};
+use super::{Brief, check, crowd, matrix, roundtrip, stream, sweep};
 
 /// Blocks in flight where nothing is said.
 const DEPTH: u32 = 16;
@@ -92,7 +92,6 @@ impl Brief {
             WorkloadKind::Crowd => crowd::cases(self)?,
             WorkloadKind::Stream => stream::cases(self)?,
             WorkloadKind::Roundtrip => roundtrip::cases(self)?,
-            WorkloadKind::Calibrate => calibrate::cases(self)?,
         };
         if cases.is_empty() {
             return Err(BriefError::Range { offset: self.offset, length: self.length() });
@@ -112,7 +111,6 @@ impl Brief {
     fn repeats(&self) -> Repeats {
         let warm_up = self.warm_up.unwrap_or(1);
         let (least, most, until_per_mille, time_ns) = match (self.repeats, self.until_per_mille) {
-            (None, None) if self.kind == WorkloadKind::Calibrate => (LEAST, LEAST, None, None),
             (None, None) => (LEAST, MOST, Some(USEFUL_PER_MILLE), Some(TIME)),
             (Some(most), None) => (most, most, None, None),
             (most, until) => (most.unwrap_or(100).min(5), most.unwrap_or(100), until, None),

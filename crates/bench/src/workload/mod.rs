@@ -6,7 +6,6 @@
 //! one workload, the written ranges lie behind the read one, each as long as it.
 
 mod build;
-mod calibrate;
 mod check;
 mod crowd;
 mod matrix;
@@ -38,7 +37,7 @@ pub struct Brief {
     /// Targets of payload.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub target: Vec<String>,
-    /// Drives of a matrix or a crowd, or the drive of a calibration.
+    /// Drives of a matrix or a crowd.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "one_or_many")]
     pub drives: Vec<String>,
     /// Memory between source and target, or that of a roundtrip.

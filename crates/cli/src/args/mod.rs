@@ -30,8 +30,8 @@ pub(crate) use ask_library::AskLibraryArgs;
 pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
-    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs,
-    ModelArgs, On, RoundtripArgs,
+    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, ModelArgs, On,
+    RoundtripArgs,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use completions::CompletionsArgs;

@@ -10,22 +10,18 @@ an input is one. A bound limits the prediction; a structural figure follows from
 excluded one is not comparable. -v prints the statement of the document, the reason, the interval \
 and two baselines below each figure; --json has the same and the parameters.
 
-A figure is shown as fitted when a parameter behind it was fitted on it, whatever its file declares; \
-the exit status is then 1. Files: sources/*.toml in the repository, built into the program.
+A figure is shown as fitted when a parameter behind it was chosen to meet it, whatever its file \
+declares; the exit status is then 1. Files: sources/*.toml in the repository, built into the program.
 
 Examples:
   peerlane reproduce
   peerlane reproduce -v 003 004
-  peerlane reproduce --fit
   peerlane reproduce --json 002")]
 pub(crate) struct ReproduceArgs {
     /// Documents (000 to 004) and held-out sets (donard-log, fabrics, aisio); default: all
     #[arg(value_name = "SOURCE")]
     pub(crate) sources: Vec<String>,
-    /// Show the fitted parameters instead of the figures
-    #[arg(long)]
-    pub(crate) fit: bool,
     /// Print predictions for cases without a measurement, in Markdown
-    #[arg(long, conflicts_with_all = ["fit", "sources"])]
+    #[arg(long, conflicts_with = "sources")]
     pub(crate) predictions: bool,
 }

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "\
 Every figure is predicted: from the machine's links, and from parameters of drives and host that a \
-calibration of the machine replaces (--parameters).
+file replaces (--parameters).
 
 Examples:
   peerlane sim trifecta docs/examples/trifecta.toml

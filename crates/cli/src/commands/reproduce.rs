@@ -32,7 +32,7 @@ pub(super) fn schemas() -> Vec<RecordSchema> {
     ]
 }
 
-/// Prints figures, fits or predictions.
+/// Prints figures or predictions.
 ///
 /// # Errors
 /// When a name is unknown, or a file that is built in is at fault.
@@ -45,8 +45,6 @@ pub(crate) fn run(args: &ReproduceArgs, printer: Printer) -> Result<Exit, Failur
         study.report(&args.sources).map_err(Tried::to("compare figures with the model"))?;
     if printer.is_json() {
         printer.object(&report)?;
-    } else if args.fit {
-        printer.text(&render::fits(&report))?;
     } else {
         printer.text(&render::reproduce(&report, printer.is_verbose()))?;
     }

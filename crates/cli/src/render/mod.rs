@@ -2,7 +2,6 @@
 
 mod account;
 mod bench;
-mod calibration;
 mod comparison;
 mod copy;
 mod doctor;
@@ -29,9 +28,8 @@ use peerlane_results::{
 
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
-pub(crate) use calibration::calibration;
-pub(crate) use comparison::comparison;
-use copy::copy;
+pub(crate) use comparison::{comparison, nodes_comparison};
+pub(crate) use copy::copy;
 pub(crate) use doctor::doctor;
 use explanation::explanation;
 pub(crate) use export::exports;
@@ -42,7 +40,7 @@ use pair::pair;
 pub(crate) use plan::plan;
 use probes::probes;
 pub(crate) use proof::proof;
-pub(crate) use reproduce::{fits, reproduce};
+pub(crate) use reproduce::reproduce;
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
 pub(crate) use verify::verify;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use peerlane_sim::parameters::Provenance;
 use peerlane_sim::reproduce::{Baseline, BoundSide, CurveReport, FigureRole, FigureRow, Report};
 use serde_json::{Value, json};
 
@@ -47,19 +46,6 @@ pub(crate) fn reproduce(report: &Report, is_verbose: bool) -> String {
     text
 }
 
-/// The fitted parameters, each with the figure that it was solved for.
-pub(crate) fn fits(report: &Report) -> String {
-    let mut text = String::new();
-    for fit in report.parameters.iter().filter(|found| found.from == Provenance::Fitted) {
-        let (value, rows) = (plain(fit.value), fit.rows.join(", "));
-        let _ = writeln!(text, "{} = {value}, so that {rows} is met", fit.name);
-    }
-    if text.is_empty() {
-        text.push_str("no figure of these depends on a fitted parameter\n");
-    }
-    text
-}
-
 fn cells(row: &FigureRow) -> [String; 6] {
     let side = match row.bound {
         Some(BoundSide::AtMost) => "<= ",
@@ -95,9 +81,6 @@ fn details(text: &mut String, row: &FigureRow) {
     facts.extend(
         row.within.filter(|_| row.error.is_some()).map(|within| format!("within {within}")),
     );
-    if let Some(before) = row.unfitted {
-        facts.push(format!("before the fit {}", with_unit(&number(before), row.unit)));
-    }
     if let Some((low, high)) = row.interval {
         let place = match row.inside {
             Some(true) => ", stated inside",
@@ -172,11 +155,6 @@ fn number(value: f64) -> String {
         10.0.. => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
-}
-
-/// A number of any size: base units are bytes and seconds.
-fn plain(value: f64) -> String {
-    if (0.01..1e6).contains(&value) { number(value) } else { format!("{value:.4e}") }
 }
 
 fn percent(share: f64) -> String {

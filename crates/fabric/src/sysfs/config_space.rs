@@ -1,4 +1,4 @@
-//! PCI configuration space: the port type, the access control services, and how packets are cut.
+//! PCI configuration space: the port type and the access control services.
 //!
 //! Takes any bytes. An unprivileged reader gets 64 of them (`pci_read_config` in
 //! drivers/pci/pci-sysfs.c); bytes beyond are then unknown, not absent.
@@ -46,20 +46,6 @@ pub(crate) enum PortType {
     Unknown,
 }
 
-/// Device control and device control 2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DeviceControl {
-    pub(super) first: u16,
-    pub(super) second: u16,
-}
-
-/// The reason why there are no control registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NoControl {
-    NotPcie,
-    Unreadable,
-}
-
 /// A base address register of a memory window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MemoryRegister {
@@ -101,22 +87,8 @@ impl ConfigSpace<'_> {
         }
     }
 
-    /// The control registers of the PCIe capability (PCIe 6.0 7.5.3.4 and 7.5.3.16).
-    pub(super) fn control(self) -> Result<DeviceControl, NoControl> {
-        let at = match self.pcie_capability() {
-            Search::Found(at) => at,
-            Search::Absent => return Err(NoControl::NotPcie),
-            Search::Unreadable => return Err(NoControl::Unreadable),
-        };
-        let word = |offset| self.word(at + offset).ok_or(NoControl::Unreadable);
-        // The second one came with version 2 of the capability.
-        let has_second = word(2)? & 0xf > 1;
-        Ok(DeviceControl { first: word(8)?, second: if has_second { word(0x28)? } else { 0 } })
-    }
-
-    /// The base address register `index` of an endpoint, if its bits say that it is one of memory
-    /// (PCI 3.0 6.2.5.1). A 32-bit window that is not prefetchable and has no address looks like
-    /// none.
+    /// The base address register `index` of an endpoint, where its bits say that it is one of memory (PCI 3.0
+    /// 6.2.5.1). A 32-bit window that is not prefetchable and has no address looks like none.
     pub(super) fn memory_register(self, index: u8) -> Option<MemoryRegister> {
         let low = self.byte(FIRST_BAR + 4 * usize::from(index)).filter(|_| self.answers())?;
         let high = self.word(FIRST_BAR + 4 * usize::from(index) + 2)?;

@@ -16,7 +16,6 @@ pub(crate) mod list;
 pub(crate) mod nvidia;
 pub(crate) mod nvidia_fs;
 mod nvme;
-mod packets;
 mod passthrough;
 pub(crate) mod remote;
 pub(crate) mod resources;
@@ -30,7 +29,6 @@ use std::path::{Path, PathBuf};
 
 pub use block::{BlockDevice, ParentDisk};
 pub use configuration::kernel_has_p2pdma;
-pub use packets::{NoPackets, PacketSettings};
 pub use passthrough::{PassthroughNode, block_name, passthrough_name};
 
 use crate::{Fabric, Origin};

@@ -46,9 +46,7 @@ fn figures(bench: &BenchRecord, cases: &[RanCase<'_>]) -> Vec<Figure> {
         WorkloadKind::Sweep => sweep::figures(cases),
         WorkloadKind::Matrix => matrix::figures(cases),
         WorkloadKind::Crowd => crowd::figures(cases),
-        WorkloadKind::Stream | WorkloadKind::Roundtrip | WorkloadKind::Calibrate => {
-            rows::figures(cases)
-        }
+        WorkloadKind::Stream | WorkloadKind::Roundtrip => rows::figures(cases),
     };
     figures.extend(latency::figure(bench.asked.kind, cases));
     if bench.basis != Basis::Predicted {

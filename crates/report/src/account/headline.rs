@@ -90,7 +90,6 @@ fn figures(bench: &BenchRecord, cases: &[RanCase<'_>]) -> String {
         WorkloadKind::Matrix => matrix(cases, moved),
         WorkloadKind::Crowd => crowd(cases, moved),
         WorkloadKind::Stream | WorkloadKind::Roundtrip => with_memory(cases, moved),
-        _ => None,
     };
     said.unwrap_or_else(|| fastest(cases, moved))
 }

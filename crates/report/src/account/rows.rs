@@ -1,4 +1,4 @@
-//! Cases as rows of one chart: streams, round trips, calibration.
+//! Cases that stand beside each other: streams and round trips.
 
 use super::case::{RanCase, path_colour};
 use crate::chart::{Bars, ChartBar, ROWS_MAX, ValueKind};

@@ -1,13 +1,13 @@
 //! NVMe drives: commands, queue depth, splits, and the write cache.
 //!
 //! Garbage collection and temperature are states here, given as a sustained rate. A request above the drive's transfer
-//! size is several commands at once, so that one large synchronous request is not queue depth 1.
+//! size is several commands at once, so one large synchronous request is not queue depth 1.
 
 use super::table::SizeTable;
 
 /// One direction of a drive.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DriveSide {
+pub(crate) struct DriveSide {
     /// Seconds for one command of a size, alone.
     pub latency: SizeTable,
     /// Bytes a second at any depth.
@@ -29,17 +29,7 @@ pub(crate) fn throughput(side: &DriveSide, size: f64, depth: f64) -> f64 {
     (depth * size / side.latency.time(size)).min(side.ceiling(size))
 }
 
-/// [`throughput`] of requests of which the table knows the first `known` bytes as one command.
-///
-/// A request alone takes `L(k) + (n - k) / min(B, IOPS n)`: the rest is in flight at the same time, and streams at the
-/// rate of the medium.
-pub(crate) fn split_throughput(side: &DriveSide, size: f64, depth: f64, known: f64) -> f64 {
-    let ceiling = side.ceiling(size);
-    let alone = beside_medium(side, known.min(size), ceiling) + size / ceiling;
-    (depth * size / alone).min(ceiling)
-}
-
-/// Seconds of a request alone beside its transfer at the rate of a medium: `L(n) - n / B`.
+/// Seconds of a request alone besides its transfer at the rate of a medium: `L(n) - n / B`.
 ///
 /// Beyond the last size of the table the rest streams at the medium's rate, because a drive spreads a large command over
 /// its channels and dies as it spreads many (the resources of NVMeVirt's model, FAST 2023).

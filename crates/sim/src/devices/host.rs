@@ -1,4 +1,4 @@
-//! Host memory and processors: the cost of the host path beside its rate.
+//! Host memory and processors: the cost of the host path besides its rate.
 //!
 //! NUMA distance and other users are left out. How much of a bounce buffer stays in the processor's cache is unknown, so
 //! that host-memory traffic is an interval.
@@ -53,7 +53,7 @@ pub(crate) fn traffic_by_processor(path: Path) -> Traffic {
     }
 }
 
-/// Page faults of a mapped file, one for each window, beside those of the program's start.
+/// Page faults of a mapped file, one for each window, besides those of the program's start.
 ///
 /// The window is a page, or 16 pages where the kernel maps around a fault (`fault_around_bytes`, mm/memory.c, since
 /// Linux 3.15).

@@ -8,13 +8,13 @@ const FAR: f64 = 1e18;
 
 /// Seconds by block size.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SizeTable {
+pub(crate) struct SizeTable {
     points: Vec<(f64, f64)>,
 }
 
 /// Reasons why points are not a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
+pub(crate) enum TableError {
     /// No point.
     #[error("a table needs a point")]
     Empty,
@@ -34,7 +34,9 @@ impl SizeTable {
     ///
     /// # Errors
     /// When there is no point, a number is not above zero, or a size stands twice.
-    pub fn measured(points: impl IntoIterator<Item = (f64, f64)>) -> Result<Self, TableError> {
+    pub(crate) fn measured(
+        points: impl IntoIterator<Item = (f64, f64)>,
+    ) -> Result<Self, TableError> {
         let mut points: Vec<(f64, f64)> = points.into_iter().collect();
         if points.is_empty() {
             return Err(TableError::Empty);
@@ -66,13 +68,13 @@ impl SizeTable {
     }
 
     /// A fixed time and a rate: `start + n / rate`, exact at every size.
-    pub fn line(start: f64, rate: f64) -> Self {
+    pub(crate) fn line(start: f64, rate: f64) -> Self {
         let at = |size: f64| (size, start + size / rate);
         Self { points: vec![at(1.0), at(FAR)] }
     }
 
     /// Seconds for a block of `size` bytes (piecewise linear, as in the latency model of NVMeVirt, FAST 2023).
-    pub fn time(&self, size: f64) -> f64 {
+    pub(crate) fn time(&self, size: f64) -> f64 {
         let (first, last) = (self.points[0], self.points[self.points.len() - 1]);
         if size <= first.0 {
             return first.1;
@@ -88,18 +90,13 @@ impl SizeTable {
     }
 
     /// Bytes a second at depth 1.
-    pub fn rate(&self, size: f64) -> f64 {
+    pub(crate) fn rate(&self, size: f64) -> f64 {
         size / self.time(size)
     }
 
     /// The largest size of a point.
-    pub fn end(&self) -> f64 {
+    pub(crate) fn end(&self) -> f64 {
         self.points[self.points.len() - 1].0
-    }
-
-    /// The points, by size: bytes and seconds.
-    pub fn points(&self) -> &[(f64, f64)] {
-        &self.points
     }
 }
 

@@ -3,9 +3,7 @@
 use peerlane_results::Path;
 use proptest::prelude::*;
 
-use super::drive::{
-    DriveSide, beside_medium, split_throughput, throughput, write_time, written_in,
-};
+use super::drive::{DriveSide, beside_medium, throughput, write_time, written_in};
 use super::host;
 use super::path::soft_minimum;
 use super::table::{SizeTable, TableError};
@@ -25,23 +23,19 @@ fn page_faults_match_a_published_count() {
     assert_near(host::page_faults(104.86e6, 65_536.0, 9.0), 1607.0, 0.005);
 }
 
-/// One command of 1 MiB keeps the same channels busy as eight of 128 KiB.
 #[test]
 fn large_commands_stream_beyond_the_table() {
     let latency = table(&[(4096.0, 85e-6), (131_072.0, 120e-6)]);
     let side = DriveSide { latency, rate: 6.5e9, commands: 800e3 };
-    let alone = |size: f64, known: f64| size / split_throughput(&side, size, 1.0, known);
     let (piece, whole) = (131_072.0, 1_048_576.0);
-    assert_near(alone(whole, whole), alone(whole, piece), 1e-12);
-    assert_near(alone(2.0 * whole, piece), alone(whole, piece) + whole / 6.5e9, 1e-12);
-    assert_near(alone(piece, piece), 120e-6, 1e-12);
     assert_near(beside_medium(&side, whole, 6.5e9), 120e-6 - piece / 6.5e9, 1e-12);
     // A published log of a SmartSSD's reads (sources/holdout-curves.toml), GiB/s by KiB: the slope is further off.
     let time = |kib: f64, rate: f64| (kib * 1024.0, kib / 1_048_576.0 / rate);
     let latency = table(&[time(4.0, 0.05), time(128.0, 1.21)]);
     let (slope, measured) = (latency.time(whole), time(1024.0, 1.59).1);
-    let log = DriveSide { latency, rate: 2.36 * 1_073_741_824.0, commands: 800e3 };
-    let streamed = whole / split_throughput(&log, whole, 1.0, whole);
+    let rate = 2.36 * 1_073_741_824.0;
+    let log = DriveSide { latency, rate, commands: 800e3 };
+    let streamed = beside_medium(&log, whole, rate) + whole / rate;
     assert!(slope < streamed && streamed < measured, "{slope} {streamed} {measured}");
 }
 
@@ -80,7 +74,6 @@ proptest! {
         prop_assert!(found <= rate && found <= commands * size * 1.000_001);
         prop_assert!(found <= depth * size / side.latency.time(size) * 1.000_001);
         prop_assert!(throughput(&side, size, depth * 2.0) >= found);
-        prop_assert!(split_throughput(&side, size, depth, 4096.0) <= rate * 1.000_001);
     }
 
     #[test]

@@ -1,13 +1,17 @@
 //! The flow engine: transfers as fluids that share links, memories and drives.
 //!
-//! Leaves out single packets, and so the distribution of latency, see `tlp`. The one thing to know: rates are not max-min
-//! fair. PCIe takes turns among input ports and pushes back with credits, and `solve` finds where that settles.
+//! Leaves out single packets, and so the distribution of latency, see `tlp`. Rates are not max-min fair: PCIe takes turns
+//! among input ports and pushes back with credits, and `solve` finds where that settles.
 
 pub(crate) mod build;
-#[cfg(test)]
-pub(crate) mod compare;
 pub(crate) mod network;
-pub(crate) mod parts;
-pub mod rates;
+mod rates;
 pub(crate) mod run;
-pub mod solve;
+pub(crate) mod solve;
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use network::NotPositive;
+pub(crate) use rates::build;
+pub use rates::{FlowRates, RatesError};
+pub use solve::SolverSettings;

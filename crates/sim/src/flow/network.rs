@@ -1,8 +1,11 @@
 //! The problem of the solver: resources with a capacity, and flows that load them.
 //!
-//! Leaves out the machine that resources stand for. The one thing to know: a flow has one rate and several *legs*. A leg
-//! is a chain of buffers, each of which blocks the ones behind it; legs of one flow wait for each other without
-//! blocking anybody (requests and completions of a read, the two stages of a relay, the medium of the initiator).
+//! A flow has one rate and several *legs*. A leg is a chain of buffers, each of which blocks the ones behind it. Legs of one
+//! flow wait for each other without blocking other flows: requests and completions of a read, the two stages of a relay,
+//! the medium of the initiator.
+
+use std::collections::HashMap;
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -11,28 +14,20 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// A shared capacity: a direction of a link, a memory, a drive, a processor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Resource {
+pub(crate) struct Resource {
     /// Capacity in its own unit a nanosecond (wire bytes, bytes, shares of time).
     pub capacity: f64,
     /// Position in the order of each leg's visits, lowest first.
     pub rank: u32,
-    /// True for a pool, such as the tags of an initiator: a flow holds its share until all legs of the stage have passed.
-    pub is_pool: bool,
-    /// True for a sender of packets, at which some wait even below saturation.
-    pub is_sender: bool,
-    /// Capacity of the buffer behind it, in its own unit; infinite where nothing bounds that.
-    pub holds: f64,
-    /// Time that an undelayed packet occupies that buffer, in nanoseconds.
-    pub passing: f64,
 }
 
 /// One visit of a leg to a resource.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ResourceVisit {
+pub(crate) struct ResourceVisit {
     /// The resource.
     pub resource: u32,
-    /// The resource visited before, whose buffer the leg stands in. Buffers in front of a resource take turns, and one
-    /// that wants more than its turns fills up. [`NONE`] where each flow has a buffer of its own.
+    /// The resource visited before, whose buffer the leg stands in. Buffers in front of a resource take turns.
+    /// [`NONE`] where each leg has a buffer of its own.
     pub port: u32,
     /// Units of the resource for one turn: arbiters count packets, not bytes.
     pub quantum: f64,
@@ -40,91 +35,52 @@ pub struct ResourceVisit {
     pub cost: f64,
 }
 
-/// Identical flows: same legs, same demand.
+/// A flow on the resources of a network.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Class {
-    /// Number of flows.
-    pub count: u32,
-    /// Rate of each on an idle machine, in bytes of payload a nanosecond.
+pub(crate) struct NetworkFlow {
+    /// Rate on an idle machine, in bytes of payload a nanosecond.
     pub demand: f64,
-    /// Chains of hops that share the flow's rate.
+    /// Chains of visits that share the flow's rate.
     pub legs: Vec<Vec<ResourceVisit>>,
-    /// Back-to-back packets by leg: the completions of one request; of a pool, its tags. 1 where it ends before the legs
-    /// do.
-    pub batch: Vec<f64>,
-    /// Position of the first leg of each stage; without any, all legs are of one.
-    pub stages: Vec<usize>,
+    /// Legs by which tags are taken, each with the legs that are under way meanwhile.
+    pub tags: Vec<(usize, Range<usize>)>,
     /// Strict-priority load, such as acknowledgements: resources, and units of them for each byte of payload.
     pub priority: Vec<(u32, f64)>,
 }
 
-/// Resources and the classes of flows on them.
+/// Resources and the flows on them.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct FlowNetwork {
-    /// The resources; hops name them by position.
+pub(crate) struct FlowNetwork {
+    /// The resources; visits name them by position.
     pub resources: Vec<Resource>,
-    /// The classes.
-    pub classes: Vec<Class>,
+    /// The flows.
+    pub flows: Vec<NetworkFlow>,
 }
 
-/// The reason why a network has no solution.
+/// A capacity, demand or cost that is not positive and finite.
 #[derive(Debug, Error, Clone, PartialEq)]
-pub enum NetworkError {
-    /// A capacity, demand or cost that is not positive and finite.
-    #[error("{what} {index} has {value}, which is not positive and finite")]
-    NotPositive {
-        /// The kind of item that has it.
-        what: &'static str,
-        /// Index of the item.
-        index: usize,
-        /// The value.
-        value: f64,
-    },
-    /// A hop that names a resource which is not there.
-    #[error("class {class} visits resource {resource} of {count}")]
-    NoSuchResource {
-        /// The class.
-        class: usize,
-        /// The resource that it names.
-        resource: u32,
-        /// Number of resources.
-        count: usize,
-    },
-    /// A leg that visits resources out of order, or arrives by one that it did not visit.
-    #[error("a leg of class {class} visits resource {resource} out of order")]
-    OutOfOrder {
-        /// The class.
-        class: usize,
-        /// The resource at which the order breaks.
-        resource: u32,
-    },
+#[error("{what} {index} has {value}, which is not positive and finite")]
+pub struct NotPositive {
+    what: &'static str,
+    index: usize,
+    value: f64,
 }
 
-impl Default for Resource {
-    fn default() -> Self {
-        Self {
-            capacity: 1.0,
-            rank: 0,
-            is_pool: false,
-            is_sender: false,
-            holds: f64::INFINITY,
-            passing: 0.0,
-        }
-    }
+/// A part of a network that shares no resource with the rest.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct NetworkPart {
+    /// The part, numbered from 0.
+    pub network: FlowNetwork,
+    /// Its flows and resources, by their numbers in the whole.
+    pub flows: Vec<usize>,
+    pub resources: Vec<u32>,
 }
 
-impl Class {
-    /// Adds a leg whose packets come back to back, so many at a time.
-    pub fn add(&mut self, leg: Vec<ResourceVisit>, batch: f64) {
-        self.batch.resize(self.legs.len(), 1.0);
-        self.batch.push(batch);
-        self.legs.push(leg);
-    }
-
-    /// The resources that it loads, leg by leg, those of its priority traffic last.
-    pub fn resources(&self) -> impl Iterator<Item = u32> {
-        let hops = self.legs.iter().flatten().map(|hop| hop.resource);
-        hops.chain(self.priority.iter().map(|&(resource, _)| resource))
+impl NetworkFlow {
+    /// The resources that it loads, those of its priority traffic last.
+    fn resources(&self) -> impl Iterator<Item = u32> {
+        let visits = self.legs.iter().flatten().map(|visit| visit.resource);
+        visits.chain(self.priority.iter().map(|&(resource, _)| resource))
     }
 }
 
@@ -132,72 +88,99 @@ impl FlowNetwork {
     /// Checks the preconditions of the solver.
     ///
     /// # Errors
-    /// Values that are not positive and finite, resources that are not there, legs out of order.
-    pub fn check(&self) -> Result<(), NetworkError> {
+    /// The first number that is not positive and finite.
+    pub(crate) fn check(&self) -> Result<(), NotPositive> {
         for (index, resource) in self.resources.iter().enumerate() {
             positive("resource", index, resource.capacity)?;
         }
-        for (index, class) in self.classes.iter().enumerate() {
-            positive("class", index, class.demand)?;
-            for leg in &class.legs {
-                self.check_leg(index, leg)?;
+        for (index, flow) in self.flows.iter().enumerate() {
+            positive("flow", index, flow.demand)?;
+            for visit in flow.legs.iter().flatten() {
+                positive("a visit of flow", index, visit.cost)?;
+                positive("a turn of flow", index, visit.quantum)?;
             }
-            for &(resource, cost) in &class.priority {
-                positive("priority traffic of class", index, cost)?;
-                self.check_resource(index, resource)?;
+            for &(_, cost) in &flow.priority {
+                positive("priority traffic of flow", index, cost)?;
             }
         }
         Ok(())
     }
 
-    fn check_leg(&self, class: usize, leg: &[ResourceVisit]) -> Result<(), NetworkError> {
-        let mut least = 0;
-        for (position, &ResourceVisit { resource, port, quantum, cost }) in leg.iter().enumerate() {
-            positive("a hop of class", class, cost)?;
-            positive("a quantum of class", class, quantum)?;
-            self.check_resource(class, resource)?;
-            let rank = u64::from(self.resources[resource as usize].rank);
-            // Mostly the one before.
-            let is_before = || leg[..position].iter().rev().any(|hop| hop.resource == port);
-            if rank < least || port != NONE && !is_before() {
-                return Err(NetworkError::OutOfOrder { class, resource });
-            }
-            least = rank + 1;
-        }
-        Ok(())
-    }
-
-    #[inline]
-    fn check_resource(&self, class: usize, resource: u32) -> Result<(), NetworkError> {
-        let count = self.resources.len();
-        if (resource as usize) < count {
-            Ok(())
-        } else {
-            Err(NetworkError::NoSuchResource { class, resource, count })
-        }
-    }
-
-    /// Load of all flows on each resource when each class has this rate a flow.
-    pub fn load(&self, rates: &[f64]) -> Vec<f64> {
+    /// Load on each resource when the flows have these rates.
+    pub(crate) fn load(&self, rates: &[f64]) -> Vec<f64> {
         let mut load = vec![0.0; self.resources.len()];
-        for (class, rate) in self.classes.iter().zip(rates) {
-            for hop in class.legs.iter().flatten() {
-                load[hop.resource as usize] += rate * hop.cost * f64::from(class.count);
+        for (flow, rate) in self.flows.iter().zip(rates) {
+            for visit in flow.legs.iter().flatten() {
+                load[visit.resource as usize] += rate * visit.cost;
             }
-            for &(resource, cost) in &class.priority {
-                load[resource as usize] += rate * cost * f64::from(class.count);
+            for &(resource, cost) in &flow.priority {
+                load[resource as usize] += rate * cost;
             }
         }
         load
     }
+
+    /// Splits the network, by disjoint sets of resources (Galler, Fischer, 1964). Rates in one part do not depend on
+    /// those in another, so parts are solved in any order and on any number of threads.
+    pub(crate) fn parts(&self) -> Vec<NetworkPart> {
+        let mut sets: Vec<u32> = (0..).take(self.resources.len()).collect();
+        for flow in &self.flows {
+            let mut resources = flow.resources();
+            let Some(first) = resources.next() else { continue };
+            for resource in resources {
+                let (one, other) = (root(&mut sets, first), root(&mut sets, resource));
+                // The lower number stays, so the outcome does not depend on the order.
+                sets[one.max(other) as usize] = one.min(other);
+            }
+        }
+        let mut parts: Vec<NetworkPart> = Vec::new();
+        let mut part_of: HashMap<Option<u32>, usize> = HashMap::new();
+        let mut numbers = vec![NONE; self.resources.len()];
+        for (index, flow) in self.flows.iter().enumerate() {
+            let set = flow.resources().next().map(|first| root(&mut sets, first));
+            let at = *part_of.entry(set).or_insert(parts.len());
+            if at == parts.len() {
+                parts.push(NetworkPart::default());
+            }
+            parts[at].add(index, flow, &self.resources, &mut numbers);
+        }
+        parts
+    }
 }
 
-#[inline]
-fn positive(what: &'static str, index: usize, value: f64) -> Result<(), NetworkError> {
-    // Numbers above nothing and below infinity are those whose bits are.
-    if value.to_bits().wrapping_sub(1) < f64::INFINITY.to_bits() - 1 {
-        Ok(())
-    } else {
-        Err(NetworkError::NotPositive { what, index, value })
+impl NetworkPart {
+    /// Adds a flow, and those of its resources that are new.
+    fn add(&mut self, index: usize, flow: &NetworkFlow, all: &[Resource], numbers: &mut [u32]) {
+        for resource in flow.resources().map(|resource| resource as usize) {
+            if numbers[resource] == NONE {
+                numbers[resource] = u32::try_from(self.resources.len()).unwrap_or(NONE);
+                self.resources.push(u32::try_from(resource).unwrap_or(NONE));
+                self.network.resources.push(all[resource]);
+            }
+        }
+        let mut flow = flow.clone();
+        let number = |resource: &mut u32| *resource = numbers[*resource as usize];
+        for visit in flow.legs.iter_mut().flatten() {
+            number(&mut visit.resource);
+            if visit.port != NONE {
+                number(&mut visit.port);
+            }
+        }
+        flow.priority.iter_mut().for_each(|(resource, _)| number(resource));
+        self.network.flows.push(flow);
+        self.flows.push(index);
     }
+}
+
+/// The lowest resource known to be in the same set, with paths halved.
+fn root(sets: &mut [u32], mut at: u32) -> u32 {
+    while sets[at as usize] != at {
+        sets[at as usize] = sets[sets[at as usize] as usize];
+        at = sets[at as usize];
+    }
+    at
+}
+
+fn positive(what: &'static str, index: usize, value: f64) -> Result<(), NotPositive> {
+    if value.is_finite() && value > 0.0 { Ok(()) } else { Err(NotPositive { what, index, value }) }
 }

@@ -9,7 +9,7 @@ pub struct Draws(u64);
 impl Draws {
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// The stream of a seed; mixed, so that consecutive seeds give unrelated streams.
+    /// The stream of a seed; mixed: consecutive seeds give unrelated streams.
     pub fn new(seed: u64) -> Self {
         Self(mix(seed).wrapping_mul(Self::STEP))
     }

@@ -4,7 +4,7 @@ use peerlane_units::{ByteRate, Bytes};
 
 use crate::closed::{By, Closed};
 use crate::flow::build::Built;
-use crate::flow::compare::compare;
+use crate::flow::tests::compare;
 use crate::model::tests::{GEN4_X4, star};
 use crate::model::{
     FlowSpec, HostMemory, ModelEndpoint, NodeIndex, NodeKind, Op, PayloadStore, ResourceOrigin,
@@ -37,7 +37,7 @@ fn limited(mut flow: FlowSpec, gigabytes: f64) -> FlowSpec {
     flow
 }
 
-/// A flow whose last leg has commands of which the medium does so much.
+/// A flow whose last leg has commands that the medium does so much of.
 fn slow(mut flow: FlowSpec, gigabytes: f64) -> FlowSpec {
     flow.legs_mut().last().expect("a leg").commands = rate(gigabytes);
     flow

@@ -1,6 +1,6 @@
 //! The data that all engines share: nodes, links, memories, and flows.
 //!
-//! A [`Topology`] is a tree for each root complex. Socket links join root complexes, so that there is one path between two
+//! A [`Topology`] is a tree for each root complex. Socket links join root complexes, so there is one path between two
 //! nodes. Drives and processors appear as rates and latencies only, in a [`Leg`] and in [`ProcessorWork`].
 
 mod from_fabric;

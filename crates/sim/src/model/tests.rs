@@ -33,7 +33,7 @@ pub(crate) fn star(
     (t, devices, host)
 }
 
-/// Two sockets; below the first a switch with two devices and a device beside it.
+/// Two sockets; below the first a switch with two devices and a device next to it.
 fn two_sockets() -> Topology {
     let mut t = Topology::new();
     let root0 = t.add("root0", NodeKind::RootComplex(RootComplex::default()));

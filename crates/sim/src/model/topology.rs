@@ -190,7 +190,7 @@ pub enum ResourceOrigin {
     Answers(NodeIndex, NodeIndex),
     /// The walkers of an IOMMU.
     Walkers(NodeIndex),
-    /// The processors beside a host memory.
+    /// The processors next to a host memory.
     Processors(NodeIndex),
     /// A unit that works on blocks between the legs of relays, in shares of time.
     Stage(NodeIndex),

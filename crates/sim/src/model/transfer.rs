@@ -61,7 +61,7 @@ impl Leg {
 /// Processor work of a transfer, by one thread.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessorWork {
-    /// Host memory of the copies, beside the processors.
+    /// Host memory of the copies, next to the processors.
     pub at: NodeIndex,
     /// Processor time for the commands of a block, while devices go on.
     pub submit: Picos,

@@ -26,7 +26,7 @@ const DLLP: u64 = 8;
 
 /// Data link layer around a header: framing and sequence number 4, LCRC 4.
 const LINK_LAYER: u64 = 8;
-/// Bytes of a frame beside its content: preamble and delimiter 8, header 14, check sequence 4, gap 12 (IEEE 802.3).
+/// Bytes of a frame besides its content: preamble and delimiter 8, header 14, check sequence 4, gap 12 (IEEE 802.3).
 pub(super) const FRAME: u64 = 38;
 /// Bytes of the shortest frame with preamble and gap: 46 of content (IEEE 802.3).
 const SHORTEST_FRAME: u64 = 46 + FRAME;

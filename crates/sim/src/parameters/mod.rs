@@ -1,7 +1,6 @@
 //! Parameters of the model: values, ranges and sources.
 //!
-//! Fitted parameters and those taken from a figure have no number in a file. They are computed from the rows they name on
-//! every run, so that none can be tuned by hand.
+//! A parameter that was fitted to a figure or taken from one names it, so the figure counts as no prediction.
 
 mod draw;
 mod read;
@@ -51,7 +50,7 @@ pub enum Provenance {
     Input,
     /// Chosen by hand, with figures in view that it names.
     Chosen,
-    /// Fitted to figures.
+    /// Fitted to a figure.
     Fitted,
     /// A guess, with a range as wide as the ignorance.
     Guess,
@@ -68,7 +67,7 @@ impl fmt::Display for Provenance {
 pub struct Parameter {
     /// Name, unique among all files, such as `smartssd.read`.
     pub name: String,
-    /// The number; of a fitted parameter, its value without the fit.
+    /// The number.
     pub value: f64,
     /// Lowest plausible value.
     pub lo: f64,
@@ -206,7 +205,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// A loss beside ceilings; `without` in the plain estimate.
+    /// A loss besides ceilings; `without` in the plain estimate.
     ///
     /// # Errors
     /// When no parameter has this name.

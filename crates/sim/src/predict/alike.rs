@@ -1,15 +1,14 @@
 //! The part of a machine that some flows use, without names: equal parts have equal rates and latencies, whichever
 //! drives the flows are between.
 //!
-//! Leaves out everything that no flow crosses. Nodes are numbered in the order in which flows meet them, so that parts
+//! Leaves out everything that no flow crosses. Nodes are numbered in the order in which flows meet them, so parts
 //! which differ only in that order do not count as alike.
 
 use std::collections::BTreeMap;
 
 use peerlane_units::Bytes;
 
-use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, ProcessorWork, Topology};
-use crate::work::SharedProcessors;
+use crate::model::{FlowSpec, LinkIndex, NodeIndex, NodeKind, Picos, Topology};
 
 /// A part of a machine, and the flows on it.
 #[derive(Debug, Clone)]
@@ -30,9 +29,7 @@ impl MachinePart {
             at: BTreeMap::new(),
             link_at: BTreeMap::new(),
         };
-        let flows: Vec<&FlowSpec> = flows.collect();
-        let shared = SharedProcessors::from_flows(whole, flows.iter().copied());
-        let flows = flows.into_iter().map(|flow| builder.flow(flow, &shared)).collect();
+        let flows = flows.map(|flow| builder.flow(flow)).collect();
         builder.sockets();
         builder.weights();
         Self { topology: builder.topology, flows }
@@ -55,7 +52,7 @@ struct PartBuilder<'a> {
 }
 
 impl PartBuilder<'_> {
-    fn flow(&mut self, flow: &FlowSpec, shared: &SharedProcessors) -> FlowSpec {
+    fn flow(&mut self, flow: &FlowSpec) -> FlowSpec {
         let memory = self.node(flow.memory);
         let mut part = FlowSpec { memory, start: Picos::ZERO, bytes: Bytes::ZERO, ..flow.clone() };
         for leg in std::iter::once(&mut part.first).chain(&mut part.second) {
@@ -67,10 +64,8 @@ impl PartBuilder<'_> {
             }
             leg.initiator = self.node(leg.initiator);
         }
-        // Work for which nothing waits makes no difference.
-        let matters =
-            |work: &ProcessorWork| work.copy > Picos::ZERO || shared.cores(work).is_some();
-        part.work = part.work.filter(|work| matters(work));
+        // Nothing waits for other work in packets.
+        part.work = part.work.filter(|work| work.copy > Picos::ZERO);
         if let Some(work) = &mut part.work {
             work.at = self.node(work.at);
         }

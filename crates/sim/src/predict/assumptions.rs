@@ -85,7 +85,7 @@ fn assumed_links<'a>(
     assumed
 }
 
-/// Names of the functions below links that a case crosses and of whose speed nothing is known.
+/// Names of the functions below links that a case crosses and whose speed is unknown.
 pub(super) fn below_unknown_links(
     fabric: &Fabric,
     parameters: &Parameters,
@@ -97,7 +97,7 @@ pub(super) fn below_unknown_links(
     ids.into_iter().map(|id| fabric.function(id).name.clone()).collect()
 }
 
-/// Root complexes between peers of which the machine does not state what they pass.
+/// Root complexes between peers whose limits the machine does not state.
 fn unlimited_roots<'a>(models: impl Iterator<Item = &'a Model>) -> Vec<Warning> {
     let mut keys: BTreeMap<String, BTreeSet<&'static str>> = BTreeMap::new();
     for Model { topology, flows, .. } in models {

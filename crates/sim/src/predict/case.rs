@@ -15,14 +15,11 @@ use crate::closed::{By, Closed};
 use crate::devices::drive::{write_time, written_in};
 use crate::flow::build::Built;
 use crate::flow::network::FlowNetwork;
-use crate::flow::rates::{self, build};
-use crate::flow::run::{FlowTransfer, RunSettings, TransferPace, TransferSet, run};
-use crate::flow::solve::SolverSettings;
+use crate::flow::run::{FlowTransfer, RunSettings, TransferSet, run};
+use crate::flow::{RatesError, SolverSettings, build};
 use crate::media::Mixed;
 use crate::model::{FlowSpec, NodeIndex, NodeKind, Op, ResourceOrigin, Topology, as_f64, picos};
 
-/// Ends within a microsecond lead to one solution.
-const QUANTUM: f64 = 1_000.0;
 /// Tolerance of settled rates, and rounds until then.
 const SETTLING: SolverSettings = SolverSettings { tolerance: 1e-3, rounds: 400 };
 
@@ -31,7 +28,7 @@ const SAME: f64 = 1.001;
 
 /// Settings of the runs whose rates are reported.
 pub(super) const CAREFUL: RunSettings<'_> =
-    RunSettings { solve: SETTLING, quantum: QUANTUM, together: 0.0, ended: None };
+    RunSettings { solve: SETTLING, together: 0.0, ended: None };
 
 /// A case with its machine, ready for an engine.
 pub(super) struct Model {
@@ -63,9 +60,7 @@ pub(super) struct FoundFlow {
     pub(super) start: f64,
     pub(super) end: f64,
     pub(super) limited_by: Limiter,
-    /// Payload by rate.
-    pub(super) paces: Vec<TransferPace>,
-    /// Blocks in flight from which on more bring nothing, by the closed form.
+    /// Blocks in flight that saturate, by the closed form.
     pub(super) knee: Option<f64>,
 }
 
@@ -83,11 +78,6 @@ impl CaseRates {
     /// True if the flow engine stopped before rates had settled.
     pub(super) fn is_unsettled(&self) -> bool {
         self.unsettled > SETTLING.tolerance
-    }
-
-    /// Flows of the largest set.
-    pub(super) fn most_active(&self) -> usize {
-        self.phases.iter().map(|phase| phase.members.len()).max().unwrap_or(0)
     }
 
     /// Gives flows the rates of packets: each is slower by the factor of its windows. A case with a time moves less, any
@@ -143,6 +133,11 @@ impl Model {
         self.flows.iter().any(|flow| flow.spec.stage.is_some())
     }
 
+    /// True if transfers could use up the processors of a memory.
+    pub(super) fn shares_processors(&self) -> bool {
+        self.built.what.iter().any(|what| matches!(what, ResourceOrigin::Processors(_)))
+    }
+
     /// True if flows run for a time, and not until their bytes are moved.
     pub(super) fn has_time(&self) -> bool {
         self.time.is_some()
@@ -154,7 +149,7 @@ impl Model {
         for (index, flow) in self.flows.iter().enumerate() {
             let closed = Closed::for_flow(&self.topology, &flow.spec).map_err(|source| {
                 let flow = flow.spec.name.clone();
-                rates::RatesError::Path { flow, source }
+                RatesError::Path { flow, source }
             })?;
             let start = picos(flow.spec.start.0);
             let rate = closed.rate();
@@ -168,8 +163,7 @@ impl Model {
             };
             let limited_by = self.limiter(index, waits_for);
             let knee = Some(closed.knee).filter(|knee| knee.is_finite() && !flow.has_own_slots);
-            let paces = Vec::new();
-            flows.push(FoundFlow { bytes, start, end, limited_by, paces, knee });
+            flows.push(FoundFlow { bytes, start, end, limited_by, knee });
         }
         // Flows share nothing here, so there are no sets.
         Ok(CaseRates { flows, phases: Vec::new(), sets: 0, unsettled: 0.0 })
@@ -186,28 +180,25 @@ impl Model {
         network: &FlowNetwork,
         settings: RunSettings<'_>,
     ) -> Result<CaseRates, CaseError> {
-        let transfer = |(class, flow): (usize, &Planned)| FlowTransfer {
-            class,
+        let transfer = |flow: &Planned| FlowTransfer {
             start: picos(flow.spec.start.0),
             bytes: if self.has_time() { f64::INFINITY } else { flow.bytes() },
             time: self.time.unwrap_or(f64::INFINITY),
         };
-        let transfers: Vec<FlowTransfer> = self.flows.iter().enumerate().map(transfer).collect();
-        let run = run(network, &transfers, settings).map_err(rates::RatesError::from)?;
-        let outcomes = run.outcomes.iter().zip(run.paces).enumerate();
-        let flows = outcomes.map(|(index, (outcome, paces))| {
-            let waits_for = outcome.limit.map(|at| self.built.what[at]);
+        let transfers: Vec<FlowTransfer> = self.flows.iter().map(transfer).collect();
+        let run = run(network, &transfers, settings).map_err(RatesError::from)?;
+        let flows = run.outcomes.into_iter().enumerate().map(|(index, outcome)| {
+            let waits_for = outcome.limit.map(|at| self.built.what[at as usize]);
             FoundFlow {
                 bytes: outcome.bytes,
                 start: transfers[index].start,
                 end: outcome.end,
                 limited_by: self.limiter(index, waits_for),
-                paces,
                 knee: None,
             }
         });
         let flows = flows.collect();
-        let mut phases: Vec<TransferSet> = run.phases.into_iter().flatten().collect();
+        let mut phases = run.phases;
         phases.sort_by(|a, b| b.time.total_cmp(&a.time));
         Ok(CaseRates { flows, phases, sets: run.sets, unsettled: run.unsettled })
     }

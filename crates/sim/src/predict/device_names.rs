@@ -1,6 +1,6 @@
 //! Devices and their parameters by every name that a person types.
 //!
-//! A calibration names a drive `/dev/nvme0n1`, the machine `nvme0`; its memory is `cmb:nvme0`, the memory of a GPU `gpu:0`.
+//! A file of parameters names a drive `/dev/nvme0n1`, the machine `nvme0`; its memory is `cmb:nvme0`, the memory of a GPU `gpu:0`.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ pub(super) fn device(fabric: &Fabric, typed: &str) -> Option<FunctionId> {
     counted.map(|(id, _)| id).or_else(|| fabric.find(name))
 }
 
-/// The name by which the model knows a parameter; `None` if it is not of the model, or of no device of the machine.
+/// The model's name of a parameter; `None` if it is not of the model, or of no device of the machine.
 fn known_name<'a>(name: &'a str, fabric: &Fabric) -> Option<Cow<'a, str>> {
     let (row, typed) = table::find(name)?;
     let is_any = match row.used {
@@ -65,7 +65,7 @@ fn known_name<'a>(name: &'a str, fabric: &Fabric) -> Option<Cow<'a, str>> {
     fits.then(|| format!("{own}{}", &name[typed.len()..]).into())
 }
 
-/// The name by which the model knows a parameter that a person calls by any name of a device; as typed, if it is of none.
+/// The model's name of a parameter that a person calls by any name of a device; as typed, if it is of none.
 pub fn own_name(typed: &str, fabric: &Fabric) -> String {
     known_name(typed, fabric).unwrap_or(typed.into()).into_owned()
 }
@@ -124,7 +124,7 @@ pub fn unused<'a>(given: &'a Parameters, fabric: &Fabric) -> Vec<(&'a str, &'sta
     names.filter_map(|name| Some((name, why_unused(name, given, fabric)?))).collect()
 }
 
-/// The reason that a machine does not use a parameter beside those that are given; `None` if it does.
+/// The reason that a machine does not use a parameter next to those that are given; `None` if it does.
 pub fn why_unused(name: &str, given: &Parameters, fabric: &Fabric) -> Option<&'static str> {
     let (row, subject) = table::find(name)?;
     let functions = || fabric.functions.iter();

@@ -5,7 +5,7 @@ use peerlane_results::{CaseSpec, Path};
 
 use super::device_names::is_end;
 use super::setting::SettingError;
-use crate::flow::rates;
+use crate::flow::RatesError;
 use crate::parameters::ParameterError;
 use crate::tlp::TlpError;
 
@@ -40,7 +40,7 @@ pub enum CaseError {
     LinkNotStated(Vec<String>),
     /// The flow engine.
     #[error(transparent)]
-    Engine(#[from] rates::RatesError),
+    Engine(#[from] RatesError),
     /// The TLP engine.
     #[error("packets cannot be simulated")]
     Tlp(#[from] TlpError),
@@ -75,7 +75,7 @@ pub enum FlowError {
         /// Target.
         to: String,
     },
-    /// A path by which one core moves nothing.
+    /// A path that one core cannot move anything by.
     #[error(
         "one core copies from host to host by `host`, or maps by `host-mapped`, and not by `{path}`"
     )]
@@ -133,7 +133,7 @@ pub enum FlowError {
         /// The path.
         path: Path,
     },
-    /// An end in another machine, without a network controller beside it.
+    /// An end in another machine, without a network controller next to it.
     #[error("no network controller is in the machine of {near}")]
     NoNetwork {
         /// The end.

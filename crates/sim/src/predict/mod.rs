@@ -39,14 +39,14 @@ use crate::threads;
 pub(crate) use device_names::lends_memory;
 pub use device_names::{device_parameter, own_name, own_names, unknown, unused, why_unused};
 pub use error::{CaseError, FlowError, PredictError};
+pub use interval::SOLVER_ERROR;
 pub use links::linked;
+pub(crate) use names::resource_name;
 pub use setting::{DEFAULTS, ParametersError, SettingError, parameters};
 pub use table::is_whole;
 
 /// Transfers of a case up to which `auto` simulates packets.
 const MAX_PACKET_TRANSFERS: usize = 128;
-/// Transfers active at once up to which packets stand in for a flow solution that has not settled.
-const MAX_FALLBACK_ACTIVE: usize = 256;
 /// Transfers of a case up to which it has an interval and sensitivities: each is dozens of runs, and a run solves anew as
 /// often as a transfer ends.
 pub const RANGE_FLOWS_MAX: usize = 256;
@@ -66,16 +66,11 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The engine for a case, and the reason; `found` is by the flow engine, or by the closed form if that was asked for.
-    fn choose(self, case: &CaseSpec, found: &CaseRates) -> (Self, &'static str) {
+    /// The engine for a case, and the reason.
+    fn choose(self, case: &CaseSpec) -> (Self, &'static str) {
         match (self, case.flows.len()) {
             (Self::Auto, 0..=MAX_PACKET_TRANSFERS) => {
                 (Self::Tlp, "few enough transfers for packets")
-            }
-            (Self::Auto, _)
-                if found.is_unsettled() && found.most_active() <= MAX_FALLBACK_ACTIVE =>
-            {
-                (Self::Tlp, "rates of the flow engine had not settled")
             }
             (Self::Auto, _) => (Self::Flow, "too many transfers for packets"),
             (Self::Closed, 2..) => (
@@ -149,13 +144,12 @@ pub fn run_watched(
         summaries: cases.iter().map(record::summary).collect(),
         cases,
         effects: Vec::new(),
-        packets: Vec::new(),
         warnings,
     })
 }
 
 /// Rates of the cases of many variants of a workload, in bytes a second, in order of the variants. `variant` returns the
-/// workload and the numbers in place of those of the parameters.
+/// workload and the numbers that replace those of the parameters.
 ///
 /// # Errors
 /// As [`run`], for the first variant that cannot be predicted.
@@ -206,6 +200,8 @@ struct CaseReport {
     found: CaseRates,
     /// The engine, and the reason.
     engine: String,
+    /// True for rates of the flow engine.
+    is_by_flows: bool,
     windows: Option<windows::Windows>,
 }
 
@@ -213,10 +209,10 @@ impl PreparedCase<'_> {
     /// Chooses between packets and flows: packets that have settled are the answer of `auto`.
     fn report(&self, shown: &windows::Shown<'_>) -> CaseReport {
         const UNSETTLED: &str = "rates of packets had not settled";
-        let windows =
-            self.windows.as_ref().map(|planned| windows::summary(planned, shown, &self.found));
+        let windows = self.windows.as_ref().map(|planned| windows::summary(planned, shown));
         let mut found = self.found.clone();
         let mut engine = format!("{}: {}", self.engine.name(), self.why);
+        let mut is_by_flows = self.engine == Engine::Flow;
         match &windows {
             Some(windows) if windows.is_settled || !self.is_auto => {
                 found.slow(&windows.slower, self.model.has_time());
@@ -228,18 +224,13 @@ impl PreparedCase<'_> {
                     engine.push_str(&format!("; in {simulated} of {all} sets of transfers"));
                 }
             }
-            Some(_) => engine = format!("{}: {UNSETTLED}", Engine::Flow.name()),
+            Some(_) => {
+                engine = format!("{}: {UNSETTLED}", Engine::Flow.name());
+                is_by_flows = true;
+            }
             None => {}
         }
-        CaseReport { found, engine, windows }
-    }
-
-    /// Change of rates that was still to come where packets stand in for flows.
-    fn fallback(&self) -> Option<f64> {
-        let has_fallen_back = self.is_auto
-            && self.engine == Engine::Tlp
-            && self.asked.flows.len() > MAX_PACKET_TRANSFERS;
-        has_fallen_back.then_some(self.found.unsettled)
+        CaseReport { found, engine, is_by_flows, windows }
     }
 }
 
@@ -279,10 +270,11 @@ impl Predictor<'_> {
         };
         let found = found.map_err(|source| PredictError::of_case(case, source))?;
         let (engine, why) = match asked {
-            Engine::Closed => asked.choose(case, &found),
+            Engine::Closed => asked.choose(case),
             _ if model.has_network() => (Engine::Flow, "packets stay in one machine"),
             _ if model.has_stage() => (Engine::Flow, "packets pass no stage"),
-            _ => asked.choose(case, &found),
+            _ if model.shares_processors() => (Engine::Flow, "packets share no processors"),
+            _ => asked.choose(case),
         };
         let windows = (engine == Engine::Tlp).then(|| windows::plan(&model, &found));
         let is_auto = asked == Engine::Auto;
@@ -296,11 +288,11 @@ impl Predictor<'_> {
     ) -> Result<CaseRecord, PredictError> {
         let report = case.report(shown);
         let (interval, gains) = if case.asked.flows.len() <= RANGE_FLOWS_MAX {
-            self.ranges(case, report.found.rate())?
+            self.ranges(case, &report)?
         } else {
             (None, Vec::new())
         };
-        let mut record = record::record(case.asked, &case.model, report, case.fallback());
+        let mut record = record::record(case.asked, &case.model, report);
         record.warnings.splice(0..0, assumptions::refused_peers(self.fabric, &case.model));
         if let Some(prediction) = &mut record.prediction {
             (prediction.interval, prediction.gains) = (interval, gains);
@@ -309,13 +301,13 @@ impl Predictor<'_> {
     }
 
     /// The interval around the rate that a case reports, and its gains.
-    fn ranges(&self, case: &PreparedCase<'_>, reported: f64) -> Result<Ranges, PredictError> {
+    fn ranges(&self, case: &PreparedCase<'_>, report: &CaseReport) -> Result<Ranges, PredictError> {
         let of_case = |source| PredictError::of_case(case.asked, source);
         let by_flows = match case.engine {
             Engine::Closed => &case.model.flow(CAREFUL).map_err(of_case)?,
             _ => &case.found,
         };
-        let interval = self.interval(case.asked, by_flows, reported)?;
+        let interval = self.interval(case.asked, by_flows, report)?;
         Ok((interval, sensitivity::gains(&case.model, by_flows).map_err(of_case)?))
     }
 }

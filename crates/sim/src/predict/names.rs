@@ -48,7 +48,7 @@ impl Limiter {
     pub(super) fn name(self, topology: &Topology) -> String {
         let of = |thing, drive| format!("{thing} of {}", topology.node(drive).name);
         match self {
-            Self::Resource(what) => resource(topology, what),
+            Self::Resource(what) => resource_name(topology, what),
             Self::Commands(drive) => of("commands", drive),
             Self::RandomCommands(drive) => of("random commands", drive),
             Self::Processor => "the processor".to_owned(),
@@ -94,7 +94,7 @@ impl Limiter {
 }
 
 /// Names a resource.
-fn resource(topology: &Topology, what: ResourceOrigin) -> String {
+pub(crate) fn resource_name(topology: &Topology, what: ResourceOrigin) -> String {
     let node = |index: NodeIndex| topology.node(index).name.as_str();
     let link = |link: LinkIndex, direction| match direction {
         _ if topology.is_between_sockets(link) => format!(
@@ -125,7 +125,7 @@ fn resource(topology: &Topology, what: ResourceOrigin) -> String {
     }
 }
 
-/// Names the processors beside a host memory; most machines have one.
+/// Names the processors next to a host memory; most machines have one.
 pub(super) fn processors(topology: &Topology, at: NodeIndex) -> String {
     let is_host = |node: &&Node| matches!(node.kind, NodeKind::HostMemory(_));
     match topology.nodes().iter().filter(is_host).count() {

@@ -1,6 +1,6 @@
 //! Copies and maps by one core, from host memory to host memory.
 //!
-//! The core is a node on a side of its own, so that its rate is its parameter's. It takes cores and host memory from
+//! The core is a node on a side of its own, so its rate is its parameter's. It takes cores and host memory from
 //! others as any work of processors does.
 
 use peerlane_results::{CaseSpec, Flow, Path, Route};
@@ -18,7 +18,7 @@ use crate::model::{
 
 /// Name of its node.
 const PROCESSOR: &str = "the processor";
-/// Name of the node in place of host memory on its side.
+/// Name of the node that replaces host memory on its side.
 const MEMORY: &str = "the processor's memory";
 /// Rate of its link to that memory, which is no limit.
 const NO_LIMIT: ByteRate = ByteRate(100_000_000_000_000);
@@ -27,7 +27,7 @@ fn is_host_to_host(flow: &Flow) -> bool {
     flow.source == "host" && flow.target == "host"
 }
 
-/// Adds the processor to a machine on which a case needs it.
+/// Adds the processor to a machine if a case needs it.
 pub(super) fn add_for(case: &CaseSpec, topology: &mut Topology) {
     if !case.flows.iter().any(is_host_to_host) {
         return;

@@ -12,14 +12,8 @@ use super::flows::Planned;
 use super::setting::{count, whole};
 use super::utilisation::{limits, loads};
 
-/// The record of a case, without its interval and gains. With `fallback`, the change of rates that was still to come where
-/// packets stand in for flows.
-pub(super) fn record(
-    asked: &CaseSpec,
-    model: &Model,
-    report: CaseReport,
-    fallback: Option<f64>,
-) -> CaseRecord {
+/// The record of a case, without its interval and gains.
+pub(super) fn record(asked: &CaseSpec, model: &Model, report: CaseReport) -> CaseRecord {
     let found = &report.found;
     let flows: Vec<FlowRecord> =
         (0..found.flows.len()).map(|index| flow(model, &report, index)).collect();
@@ -54,7 +48,7 @@ pub(super) fn record(
         verdict: RouteVerdict::NotKnown,
         limits: limits(model, found, &moved),
         links: loads(model, &moved, found.elapsed()),
-        warnings: warnings(asked, &report, fallback, &flows),
+        warnings: warnings(asked, &report, &flows),
         flows,
         prediction: Some(Prediction {
             engine: report.engine,
@@ -67,21 +61,12 @@ pub(super) fn record(
 }
 
 /// Warnings of rates that had not settled, and of flows without a window.
-fn warnings(
-    asked: &CaseSpec,
-    report: &CaseReport,
-    fallback: Option<f64>,
-    flows: &[FlowRecord],
-) -> Vec<Warning> {
+fn warnings(asked: &CaseSpec, report: &CaseReport, flows: &[FlowRecord]) -> Vec<Warning> {
     let case = || asked.name.clone();
-    let per_mille = |change: f64| count(change * 1e3);
     let mut warnings = Vec::new();
     if report.found.is_unsettled() {
-        let per_mille = per_mille(report.found.unsettled);
+        let per_mille = count(report.found.unsettled * 1e3);
         warnings.push(Warning::NotSettled { case: case(), per_mille });
-    } else if let Some(change) = fallback {
-        let per_mille = per_mille(change);
-        warnings.push(Warning::PacketsInstead { case: case(), per_mille });
     }
     let number = |count| u32::try_from(count).unwrap_or(u32::MAX);
     let unseen = flows.iter().filter(|flow| flow.block.count == 0).count();

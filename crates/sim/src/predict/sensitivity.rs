@@ -1,7 +1,7 @@
 //! Sensitivity of a case to its limits: the rate with 10 % more of one, over the rate without.
 //!
 //! A finite difference on the network of the case, by the flow engine: one capacity, one cost or one bound changes, and
-//! rates are solved once more. A block takes no less time on an idle machine, so that transfers limited by the stages
+//! rates are solved once more. A block takes no less time on an idle machine, so transfers limited by the stages
 //! of their blocks have no sensitivity here.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ use crate::model::{ResourceOrigin, as_f64, picos};
 
 /// The step of the difference.
 const MORE: f64 = 1.1;
-/// Limits of one kind up to which each is raised alone, too.
+/// Most limits of one kind that are raised alone, too.
 const MAX_ALONE: usize = 8;
 
 /// The gains of a case whose flows the flow engine found, most first: of all limits of one kind together, and of each.
@@ -60,7 +60,7 @@ fn raised(model: &Model, limiters: &[Limiter]) -> FlowNetwork {
             resource.capacity *= MORE;
         }
     }
-    for (index, class) in network.classes.iter_mut().enumerate() {
+    for (index, class) in network.flows.iter_mut().enumerate() {
         if limiters.iter().any(|limiter| !matches!(limiter, Limiter::Resource(_))) {
             class.demand = demand(&model.flows[index], limiters);
         }

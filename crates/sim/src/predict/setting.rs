@@ -20,7 +20,7 @@ use crate::parameters::{ParameterError, ParameterShape, Parameters};
 /// The largest payload of a packet (PCIe base specification, "Device control register"): at that, nothing is split.
 const MAX_PAYLOAD: Bytes = Bytes(4096);
 
-/// The parameters of machines of which nothing better is known.
+/// The parameters of machines without better ones.
 pub const DEFAULTS: &str = include_str!("defaults.toml");
 
 /// A file that holds no parameters.

@@ -62,7 +62,7 @@ pub(super) enum Used {
     StatedRate,
 }
 
-/// The name of any drive, in place of one.
+/// The name that stands for any drive.
 pub(super) const ANY_DRIVE: &str = "drive";
 /// The name of any link whose speed is unknown.
 pub(super) const ANY_LINK: &str = "pcie";

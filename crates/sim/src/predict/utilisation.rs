@@ -6,7 +6,7 @@ use peerlane_results::{Direction as LoadDirection, Limit, LinkLoad};
 
 use super::case::{CaseRates, Model};
 use super::names::{self, Limiter, per_second};
-use crate::flow::network::Class;
+use crate::flow::network::NetworkFlow;
 use crate::model::{
     Framing, LinkDirection, LinkIndex, ModelLink, NodeIndex, NodeKind, Picos, ResourceOrigin,
     Topology,
@@ -15,7 +15,7 @@ use crate::way::rate_of;
 
 /// Ceilings in a record.
 const MAX_LIMITS: usize = 16;
-/// Capacity from which on a resource counts as unbounded.
+/// Least capacity of a resource that counts as unbounded.
 const UNBOUNDED: f64 = 1e9;
 
 /// Load of each direction of each link that carried anything, over a time in nanoseconds; `moved` is the payload of each
@@ -26,7 +26,7 @@ pub(super) fn loads(model: &Model, moved: &[f64], time: f64) -> Vec<LinkLoad> {
     let mut wire = vec![0.0; built.what.len()];
     // Acknowledgements of the other direction come on top.
     let mut ahead = vec![0.0; built.what.len()];
-    for (class, moved) in built.network.classes.iter().zip(moved) {
+    for (class, moved) in built.network.flows.iter().zip(moved) {
         for hop in class.legs.iter().flatten() {
             wire[hop.resource as usize] += hop.cost * moved;
             // Requests carry no payload: they cost less than a byte for each.
@@ -73,11 +73,11 @@ fn is_inside_a_chip(topology: &Topology, link: LinkIndex) -> bool {
 /// moved.
 pub(super) fn limits(model: &Model, found: &CaseRates, moved: &[f64]) -> Vec<Limit> {
     let network = &model.built.network;
-    let ones = vec![1.0; network.classes.len()];
+    let ones = vec![1.0; network.flows.len()];
     let shares = if moved.iter().sum::<f64>() > 0.0 { moved } else { &ones };
     let load = network.load(shares);
     let all = shares.iter().sum::<f64>();
-    let heaviest = heaviest_users(&network.classes, shares, network.resources.len());
+    let heaviest = heaviest_users(&network.flows, shares, network.resources.len());
     let resources = network.resources.iter().zip(&load).zip(model.built.what.iter().zip(heaviest));
     let mut limits: Vec<Limit> = resources
         .filter(|((resource, load), _)| **load > 0.0 && resource.capacity < UNBOUNDED)
@@ -102,7 +102,7 @@ fn limit(object: String, rate: f64) -> Limit {
 }
 
 /// The transfer that takes most of each resource.
-fn heaviest_users(classes: &[Class], shares: &[f64], resources: usize) -> Vec<usize> {
+fn heaviest_users(classes: &[NetworkFlow], shares: &[f64], resources: usize) -> Vec<usize> {
     let mut most = vec![(0.0, 0); resources];
     for (flow, (class, share)) in classes.iter().zip(shares).enumerate() {
         for hop in class.legs.iter().flatten() {
@@ -131,7 +131,7 @@ fn own(model: &Model, found: &CaseRates, shares: &[f64]) -> BTreeMap<String, f64
     ceilings
 }
 
-/// Ceilings by processors that copy, where transfers could not use them up, so that they are no resource.
+/// Ceilings by processors that copy, if transfers could not use them up and they are no resource.
 fn processors(model: &Model, shares: &[f64]) -> Vec<Limit> {
     let all = shares.iter().sum::<f64>();
     let mut load: BTreeMap<NodeIndex, f64> = BTreeMap::new();

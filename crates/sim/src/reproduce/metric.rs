@@ -37,7 +37,7 @@ impl Evaluator<'_> {
         }))
     }
 
-    /// Page faults, of which datasheets know none.
+    /// Page faults; datasheets know none.
     fn faults(&self, names: &[String; 3]) -> Result<f64, StudyError> {
         let [bytes, window, at_start] = names;
         let get = |name: &String| self.values.get(name);

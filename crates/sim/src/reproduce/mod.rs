@@ -2,10 +2,10 @@
 //!
 //! Leaves out the figures of pictures, which the texts do not hold. The one thing to know: the role
 //! of a figure is declared in `sources/*.toml` before the model runs, and computed from the
-//! parameters that it depends on, so that a figure that decided a parameter is no prediction.
+//! parameters that it depends on, so a figure that decided a parameter is no prediction.
 
 mod curve;
-mod fit;
+mod draws;
 mod metric;
 mod predictions;
 mod report;
@@ -173,11 +173,6 @@ impl Study {
             self.sources[*source].source == name && figure.id == id
         };
         self.figures.iter().position(is_it)
-    }
-
-    fn name(&self, index: usize) -> String {
-        let (source, figure) = &self.figures[index];
-        format!("{}/{}", self.sources[*source].source, figure.id)
     }
 }
 

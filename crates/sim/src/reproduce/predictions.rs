@@ -1,7 +1,7 @@
 //! Predictions for cases that have not been measured, with intervals, and their page.
 //!
-//! The one thing to know: they use the parameters of the figures, fits included, so that a change
-//! of either shows on the page.
+//! The one thing to know: they use the parameters of the figures, so a change of one shows
+//! on the page.
 
 use std::fmt::Write as _;
 
@@ -51,8 +51,7 @@ impl Study {
     /// # Errors
     /// When a file is at fault.
     pub fn predictions(&self) -> Result<Vec<SourcePrediction>, StudyError> {
-        let numbers = self.fitted()?;
-        let draws = self.draws(&numbers)?;
+        let (numbers, draws) = (self.parameters.values(), self.draws());
         let shapes = self.predictions.prediction.iter();
         shapes.map(|shape| self.prediction(shape, &numbers, &draws)).collect()
     }

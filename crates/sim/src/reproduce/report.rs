@@ -12,12 +12,11 @@ use super::{BoundSide, FigureRole, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
-pub const SCHEMA: &str = "peerlane.reproduce/1";
+pub const SCHEMA: &str = "peerlane.reproduce/3";
 
 /// Figures next to the model.
 ///
-/// Version 1 had a list of fits, too: these are the parameters whose `from` is `fitted`, each
-/// solved for its one row.
+/// Version 2 had the model's value before a fit, too (`unfitted`), and version 1 a list of fits.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
@@ -28,8 +27,7 @@ pub struct Report {
     pub sources: Vec<SourceReport>,
     /// One for each figure.
     pub rows: Vec<FigureRow>,
-    /// Every parameter behind a row, with its provenance; a fitted one has the number found and
-    /// the range before the fit.
+    /// Every parameter behind a row, with its provenance.
     pub parameters: Vec<Parameter>,
     /// Rates by block size, held out.
     pub curves: Vec<CurveReport>,
@@ -63,7 +61,7 @@ pub struct FigureRow {
     pub predicted: Value,
     /// Unit of both.
     pub unit: &'static str,
-    /// Side of the stated value on which the model's has to be, of a bound.
+    /// Side of the stated value that the model's keeps to, of a bound.
     pub bound: Option<BoundSide>,
     /// Predicted over stated, less one; the miss of a range or bound, zero if met. Null for a word.
     pub error: Option<f64>,
@@ -76,8 +74,6 @@ pub struct FigureRow {
     pub declared: FigureRole,
     /// Reason for this role, or the obstacle to a better one.
     pub reason: String,
-    /// The model's value before any fit, of a fitted figure.
-    pub unfitted: Option<f64>,
     /// Interval that holds 80 % of draws from the ranges of the parameters, of a prediction.
     pub interval: Option<(f64, f64)>,
     /// The stated number lies in the interval.
@@ -115,8 +111,7 @@ impl Study {
             return Err(StudyError::new(asked, problem));
         }
         let is_asked = |source: &SourceShape| only.is_empty() || only.contains(&source.source);
-        let numbers = self.fitted()?;
-        let draws = self.draws(&numbers)?;
+        let (numbers, draws) = (self.parameters.values(), self.draws());
         let rows = (0..self.figures.len())
             .into_par_iter()
             .filter(|&index| is_asked(&self.sources[self.figures[index].0]))
@@ -132,14 +127,12 @@ impl Study {
         let sources: Vec<SourceReport> = sources.map(source).collect();
         let curves = self.curves.curve.iter().filter(|_| only.is_empty());
         let is_used = |name: &String| rows.iter().any(|row| row.parameters.contains(name));
-        let used = self.parameters.iter().zip(&numbers);
-        let used = used.filter(|(parameter, _)| is_used(&parameter.name));
-        let found = used.map(|(parameter, &value)| Parameter { value, ..parameter.clone() });
+        let used = self.parameters.iter().filter(|parameter| is_used(&parameter.name));
         Ok(Report {
             schema: SCHEMA,
             count: summary(&sources, &rows),
             sources,
-            parameters: found.collect(),
+            parameters: used.cloned().collect(),
             curves: curves.map(curve_report).collect::<Result<_, _>>()?,
             rows,
         })
@@ -175,10 +168,6 @@ impl Study {
             others.all(|other| figure.counted(error) + 1e-4 < figure.counted(other.error))
         };
         let beats_both = error.filter(|_| is_prediction).map(is_closer);
-        // A number chosen by hand has none before it.
-        let before =
-            (role == FigureRole::Fitted).then(|| by(&self.parameters.values(), View::Model));
-        let unfitted = before.flatten().filter(|&before| number != Some(before));
         let used = self.uses[index].iter().filter_map(|&at| self.parameters.at(at));
         Ok(FigureRow {
             source: self.sources[*source].source.clone(),
@@ -193,7 +182,6 @@ impl Study {
             role,
             declared: figure.role,
             reason: figure.reason.clone(),
-            unfitted,
             interval,
             inside: interval.and_then(|interval| figure.inside(interval)),
             beats_both,

@@ -13,8 +13,7 @@ use super::shape::{FlowShape, ScenarioShape, SourceShape, StageShape};
 use super::topology::{HOST, LimitingResource, ScenarioBuilder};
 use crate::devices::host::{Traffic, traffic};
 use crate::devices::path::soft_minimum;
-use crate::flow::rates::FlowRates;
-use crate::flow::solve::SolverSettings;
+use crate::flow::{FlowRates, SolverSettings};
 use crate::model::as_f64;
 use crate::parameters::Values;
 
@@ -87,7 +86,7 @@ impl<'a> Evaluator<'a> {
         let solved = FlowRates::new(&builder.topology, &specs, SETTINGS)
             .map_err(|source| StudyError::new(name, source))?;
         let kept = scenario.share.as_ref().map_or(Ok(1.0), |name| self.values.loss(name, 1.0))?;
-        let rates: Vec<f64> = solved.solution.rates.iter().map(|rate| rate * 1e9 * kept).collect();
+        let rates: Vec<f64> = solved.rates.iter().map(|rate| rate * 1e9 * kept).collect();
         let slowest = (0..rates.len()).min_by(|&a, &b| rates[a].total_cmp(&rates[b])).unwrap_or(0);
         let (flow, spec) = (&flows[slowest], &specs[slowest]);
         let is_to_host = flow.path == Path::P2p && (flow.source == HOST || flow.target == HOST);

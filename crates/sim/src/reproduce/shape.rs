@@ -78,7 +78,7 @@ pub(super) struct ScenarioShape {
     pub(super) flows: Vec<FlowShape>,
     /// One queue for each output of switches and root complexes, instead of one for all.
     pub(super) separate_queues: bool,
-    /// Parameters: fixed times of each block beside its transfers.
+    /// Parameters: fixed times of each block besides its transfers.
     pub(super) starts: Vec<String>,
     /// Parameter: share of the rate that is kept.
     pub(super) share: Option<String>,
@@ -153,7 +153,7 @@ pub enum FigureRole {
     Excluded,
 }
 
-/// Side of a stated bound on which the model's value has to be.
+/// Side of a stated bound that the model's value keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BoundSide {
@@ -184,7 +184,7 @@ pub(super) struct FigureShape {
     pub(super) role: FigureRole,
     pub(super) reason: String,
     pub(super) metric: Option<MetricShape>,
-    /// The nearest measurement of somebody else, and its source.
+    /// The nearest measurement of others, and its source.
     pub(super) nearest: Option<(f64, String)>,
 }
 
@@ -211,7 +211,7 @@ pub(super) enum MetricShape {
     Growth(Vec<String>, Vec<Bytes>),
     /// Highest over lowest rate of flows, each alone.
     Spread(String),
-    /// Page faults of so many bytes in such a window, beside those of starting up: parameters.
+    /// Page faults of so many bytes in such a window, besides those of starting up: parameters.
     Faults([String; 3]),
     /// The same, over those of starting up.
     FaultsRatio([String; 3]),
@@ -229,7 +229,7 @@ pub(super) struct DrivesShape {
     pub(super) block: Bytes,
     /// Queue depth of each; of a saturating depth, the highest that is tried.
     pub(super) depth: u32,
-    /// Parameter: seconds of one command, all of it or, with `rate`, beside its transfer.
+    /// Parameter: seconds of one command, all of it or, with `rate`, besides its transfer.
     pub(super) latency: String,
     /// Parameter: rate of a transfer of each drive.
     pub(super) rate: Option<String>,

@@ -1,7 +1,7 @@
 //! A scenario as a topology with flows, which the flow engine solves.
 //!
 //! Leaves out the kernel's permission (`fabric::reach`). The one thing to know: only the limits on
-//! the way of a flow are read, so that the parameters read are those that a figure depends on.
+//! the way of a flow are read, so the parameters read are those that a figure depends on.
 
 use std::borrow::Cow;
 
@@ -17,6 +17,7 @@ use crate::model::{
     NodeKind, Op, Picos, ResourceOrigin, Topology,
 };
 use crate::parameters::View;
+use crate::predict::resource_name;
 
 /// Largest payload of a packet and largest read request; both are powers of two (PCIe base
 /// specification, "Device control register").
@@ -207,43 +208,20 @@ pub(super) struct LimitingResource {
 impl LimitingResource {
     /// Names a resource of a topology, or the depth of the flow where no resource is full.
     pub(super) fn new(topology: &Topology, what: Option<ResourceOrigin>) -> Self {
-        let name = |node| topology.node(node).name.as_str();
-        let (kind, text) = match what {
+        let kind = match what {
+            Some(ResourceOrigin::Link(..) | ResourceOrigin::Buffer(..)) => "link",
+            Some(ResourceOrigin::Medium(..)) => "drive",
             Some(
-                ResourceOrigin::Link(link, direction) | ResourceOrigin::Buffer(link, direction, ..),
-            ) => {
-                let from = name(topology.sender(link, direction));
-                let to = name(topology.receiver(link, direction));
-                ("link", format!("link from {from} to {to}"))
-            }
-            Some(ResourceOrigin::Medium(node, op)) => {
-                let uses = match op {
-                    Some(Op::Write) => "reading",
-                    Some(Op::Read) => "writing",
-                    None => "reading and writing",
-                };
-                ("drive", format!("{}, {uses}", name(node)))
-            }
-            Some(ResourceOrigin::Memory(node, _) | ResourceOrigin::Wire(node, _)) => {
-                ("memory", format!("memory of {}", name(node)))
-            }
-            Some(ResourceOrigin::Answers(node, _)) => {
-                ("memory", format!("answers of {}", name(node)))
-            }
-            Some(ResourceOrigin::Tags(node)) => {
-                ("tags", format!("requests in flight of {}", name(node)))
-            }
-            Some(ResourceOrigin::Peers(..) | ResourceOrigin::PeersBuffer(..)) => {
-                ("root complex", String::new())
-            }
-            Some(ResourceOrigin::Walkers(_)) => ("IOMMU", String::new()),
-            Some(ResourceOrigin::Stage(node)) => ("stage", name(node).to_owned()),
-            Some(ResourceOrigin::Processors(_) | ResourceOrigin::Copies(_)) => {
-                ("processors", String::new())
-            }
-            None => ("depth", String::new()),
+                ResourceOrigin::Memory(..) | ResourceOrigin::Wire(..) | ResourceOrigin::Answers(..),
+            ) => "memory",
+            Some(ResourceOrigin::Tags(_)) => "tags",
+            Some(ResourceOrigin::Peers(..) | ResourceOrigin::PeersBuffer(..)) => "root complex",
+            Some(ResourceOrigin::Walkers(_)) => "IOMMU",
+            Some(ResourceOrigin::Stage(_)) => "stage",
+            Some(ResourceOrigin::Processors(_) | ResourceOrigin::Copies(_)) => "processors",
+            None => "depth",
         };
-        let text = if text.is_empty() { kind.to_owned() } else { text };
+        let text = what.map_or_else(|| kind.to_owned(), |what| resource_name(topology, what));
         Self { kind: kind.to_owned(), text }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Links serve queues round robin, one train each: a queue joins when a train for the port comes to its head, and
 //! rejoins behind the others after each train. That is round robin over input ports (PCIe base specification, "Port
-//! arbitration", hardware-fixed); weights give an input several turns in a row. Media serve equal bytes in place of
+//! arbitration", hardware-fixed); weights give an input several turns in a row. Media serve equal bytes instead of
 //! equal trains (start-time fair queueing; Goyal, Vin, Cheng, SIGCOMM 1996). A port passes over queues whose head
 //! has no credits, and sends only while there is room in its egress buffer.
 

@@ -5,7 +5,7 @@
 
 use super::LatencyHistogram;
 use super::engine::{BEGIN, PacketEngine};
-use super::processors::{Thread, ThreadJob};
+use super::processors::Thread;
 use super::random::draw;
 use crate::model::{Arrival, FlowSpec, picos_per_kib};
 
@@ -37,7 +37,7 @@ pub(super) struct FlowState {
     next_at: u64,
     is_awaited: bool,
     pub(super) commands: Vec<ActiveCommand>,
-    /// The thread that submits or copies; `None` where nobody waits for it.
+    /// The thread that copies each block before the last leg; `None` without copies.
     pub(super) thread: Option<Box<Thread>>,
     free_slots: Vec<u32>,
     pub(super) issued: u64,
@@ -85,11 +85,6 @@ impl FlowState {
 
     pub(super) fn depth(&self) -> u64 {
         self.commands.len() as u64
-    }
-
-    /// Returns true if its thread copies each block before the last leg.
-    fn copies(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.copies())
     }
 
     /// Delays the next command by the time of one that begins now.
@@ -142,22 +137,18 @@ impl PacketEngine {
                 return;
             }
             let Some(slot) = flow.take_slot(self.now, self.seed) else { return };
-            if flow.thread.as_ref().is_some_and(|thread| thread.submits()) {
-                self.assign(index, ThreadJob::Submit(slot));
-            } else {
-                self.submitted(index, slot);
-            }
+            self.issue(index, slot);
         }
     }
 
-    /// The commands of a slot are submitted: the first leg starts, or the copy before a single leg.
-    pub(super) fn submitted(&mut self, index: u32, slot: u32) {
+    /// Starts the first leg of a slot, or the copy before a single leg.
+    fn issue(&mut self, index: u32, slot: u32) {
         let flow = &self.flows[index as usize];
-        if flow.is_relay() || !flow.copies() {
+        if flow.is_relay() || flow.thread.is_none() {
             let leg = flow.first_leg;
             self.start_leg(leg, slot);
         } else {
-            self.assign(index, ThreadJob::Copy(slot));
+            self.copy(index, slot);
         }
     }
 
@@ -183,8 +174,8 @@ impl PacketEngine {
         }
         if !is_last {
             command.left = flow.request;
-            if flow.copies() {
-                self.assign(index, ThreadJob::Copy(slot));
+            if flow.thread.is_some() {
+                self.copy(index, slot);
             } else {
                 self.start_last_leg(index, slot);
             }

@@ -37,7 +37,7 @@ impl PacketEngine {
 
     /// Returns the credits that a train holds, as its first packet leaves at `time`.
     ///
-    /// A train takes all its credits with its first packet and returns all with its first, so that the round
+    /// A train takes all its credits with its first packet and returns all with its first, so the round
     /// trip of credits does not depend on the length of trains.
     pub(super) fn release_credits(&mut self, train: &Train, time: u64) {
         if train.held == NONE {

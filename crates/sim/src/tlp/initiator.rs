@@ -38,7 +38,7 @@ pub(super) struct LegState {
     pub(super) jitter: u64,
     /// Picoseconds for 1024 bytes at its rate limit; zero without one.
     bound_per_kib: u64,
-    /// Time from which its rate limit admits the next train.
+    /// Earliest time of the next train by its rate limit.
     next_at: u64,
     is_woken: bool,
     /// Slots to move, in order.

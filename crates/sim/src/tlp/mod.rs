@@ -3,7 +3,7 @@
 //! Models posted writes, reads and completions with tags and credits, header bytes, data link layer packets,
 //! arbitration by input port, back-pressure, root complexes' limits, page-table walks. Packets of one command move in
 //! *trains*. Leaves out replays, virtual channels, relaxed ordering and the flits of PCIe 6.0 beyond their efficiency.
-//! Time is in whole picoseconds and every random number is a function of seed, flow and count, so that a run repeats
+//! Time is in whole picoseconds and every random number is a function of seed, flow and count, so a run repeats
 //! bit by bit. `docs/model.md` states the equations.
 //!
 //! | Module | Content | Start with |
@@ -51,5 +51,5 @@ pub use settings::{RunLength, Settings, TrainSizes};
 pub const REQUEST_MAX: u32 = 1 << 30;
 /// Requests of a flow under way, at most.
 pub const DEPTH_MAX: u32 = 1 << 16;
-/// Depth of a flow up to which gaps between its commands decide which others they meet.
+/// Most depth of a flow with gaps between its commands that decide which others they meet.
 pub(crate) const FEW_SLOTS: u32 = 2;

@@ -9,7 +9,6 @@ use super::credits::CreditPool;
 use super::hops::Lanes;
 use super::memory::MemoryState;
 use super::port::{COMPLETION, Fifo, Hop, HopEnd, NONE, POSTED, Port, REQUEST};
-use super::processors::Processors;
 use super::stages::Stages;
 use super::tags::Tags;
 use super::translation::Walkers;
@@ -22,13 +21,13 @@ use crate::model::{
 
 /// Packets of a train, at most.
 const LONGEST_TRAIN: u32 = 16;
-/// Trains for which every buffer has room.
+/// Trains that every buffer has room for.
 const TRAINS_IN_BUFFER: u32 = 8;
 
 /// The route of a leg.
 #[derive(Debug, Clone)]
 pub(super) struct LegRoute {
-    /// The operation; [`Op::Write`] for a leg that crosses no link, since nobody answers.
+    /// The operation; [`Op::Write`] for a leg that crosses no link, which gets no answer.
     pub(super) op: Op,
     /// Its queue at the initiator.
     pub(super) fifo: u32,
@@ -57,23 +56,13 @@ pub(super) struct PacketNetwork {
     /// The memory of each node, or one for each direction where they do not share.
     pub(super) memory_of: BTreeMap<(NodeIndex, Option<Op>), u32>,
     pub(super) iommus: Vec<Walkers>,
-    pub(super) processors: Vec<Processors>,
-    processors_of: BTreeMap<NodeIndex, u32>,
     pub(super) tags: Vec<Tags>,
     /// By leg.
     pub(super) routes: Vec<LegRoute>,
-    /// Packets of the longest train of which every buffer holds eight.
+    /// Packets of the longest train; every buffer holds eight such trains.
     pub(super) longest_train: u32,
     /// True if a random number decides which queue a command takes.
     pub(super) is_random: bool,
-}
-
-impl PacketNetwork {
-    /// Returns the processors beside a memory.
-    pub(super) fn processors(&mut self, at: NodeIndex, cores: u32) -> u32 {
-        let new = || Processors::new(cores);
-        intern(&mut self.processors_of, &mut self.processors, at, new)
-    }
 }
 
 /// Returns the index of the part with a key, a new one unless it is known.
@@ -286,7 +275,7 @@ impl PacketNetworkBuilder<'_> {
         intern(&mut self.iommu_of, &mut self.network.iommus, node, new)
     }
 
-    /// Limits trains so that a buffer of so many packets holds eight.
+    /// Limits trains to an eighth of a buffer of so many packets.
     pub(super) fn limit_train(&mut self, packets: u32) {
         let longest = (packets / TRAINS_IN_BUFFER).max(1);
         self.network.longest_train = self.network.longest_train.min(longest);

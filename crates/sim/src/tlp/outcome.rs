@@ -28,7 +28,7 @@ pub enum TlpError {
         "flow {0}: commands have between 1 byte and 1 GiB, and between 1 and 65536 are under way"
     )]
     Commands(String),
-    /// Accounts of the run are broken, so that it has no figures.
+    /// Accounts of the run are broken: it has no figures.
     #[error(
         "packets did not add up, a mistake of the model ({count} accounts are broken; the first: {first})"
     )]

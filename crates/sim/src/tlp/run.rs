@@ -15,7 +15,6 @@ use super::settings::{RunLength, Settings, TrainSizes};
 use super::train::Slab;
 use super::{FEW_SLOTS, accounts};
 use crate::model::{FlowSpec, Picos, Topology};
-use crate::work::SharedProcessors;
 
 /// First step of the measurement of [`Extent::Window`]: 20 us.
 const FIRST_STEP: u64 = 20_000_000;
@@ -65,7 +64,6 @@ impl<'a> PacketRun<'a> {
         // An egress buffer holds as many trains as packets, so that trains block others no more than packets do.
         net.ports.iter_mut().for_each(|port| port.ahead *= u64::from(packets));
         let queue = EventWheel::new(between_events(&net, packets));
-        let shared = SharedProcessors::from_flows(topology, specs.iter());
         let mut legs = Vec::with_capacity(net.routes.len());
         let mut flows = Vec::with_capacity(specs.len());
         for (number, spec) in (0u32..).zip(specs) {
@@ -75,7 +73,7 @@ impl<'a> PacketRun<'a> {
                 let jitter = if has_jitter { jitter(topology, spec, leg) } else { 0 };
                 legs.push(LegState::new(number, leg, jitter, &net.routes[legs.len()], packets));
             }
-            let thread = Thread::for_flow(topology, spec, &shared, &mut net);
+            let thread = Thread::for_flow(topology, spec, &net);
             flows.push(FlowState::new(spec, thread, (number, first)));
         }
         let has_jitter = legs.iter().any(|leg| leg.jitter > 0);
@@ -182,7 +180,7 @@ mod tests {
     use super::*;
     use crate::model::{ModelEndpoint, NodeKind, RootComplex, Wire};
 
-    /// The first broken account of a run in which something breaks before it drains.
+    /// The first broken account of a run that something breaks before it drains.
     fn broken(break_it: impl FnOnce(&mut PacketEngine)) -> Option<String> {
         let mut t = Topology::new();
         let root = t.add("root", NodeKind::RootComplex(RootComplex::default()));

@@ -28,7 +28,7 @@ pub enum TrainSizes {
 /// Length of a run. Flows are endless: their `start` and `bytes` are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunLength {
-    /// Until rates are stable and then `window`, in which figures are taken.
+    /// Until rates are stable, and then `window` for the figures.
     Steady {
         /// Time of the measurement.
         window: Picos,

@@ -1,6 +1,6 @@
 //! Stages inside nodes: media of drives, and root complexes' limits for traffic between peers.
 //!
-//! A medium that some flows read and others write is one stage for both, each with its own time, so that packets obey
+//! A medium that some flows read and others write is one stage for both, each with its own time, so packets obey
 //! the law of `media`.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::model::{Credits, Leg, NodeIndex, Op, Picos, RootComplex, picos_per_ki
 
 /// Bytes that a stage holds in front of its next port.
 const STAGE_BUFFER: u32 = 64 << 10;
-/// The stage of a medium that is both read and written, beside those of the classes.
+/// The stage of a medium that is both read and written, next to those of the classes.
 const MIXED: u8 = 3;
 /// The stage of a device without a medium.
 const NO_MEDIUM: u8 = 4;

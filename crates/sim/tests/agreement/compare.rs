@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use peerlane_sim::flow::rates::FlowRates;
-use peerlane_sim::flow::solve::SolverSettings;
+use peerlane_sim::flow::{FlowRates, SolverSettings};
 use peerlane_sim::model::{FlowSpec, Picos};
 use peerlane_sim::tlp::{self, RunLength, simulate};
 use rayon::prelude::*;
@@ -58,17 +57,17 @@ fn extent(case: &AgreementCase, rates: &[f64]) -> RunLength {
 pub(crate) fn compare(case: &AgreementCase) -> AgreementRates {
     let AgreementCase { topology, flows } = case;
     let rates = FlowRates::new(topology, flows, SolverSettings::default()).expect("rates");
-    let extent = extent(case, &rates.solution.rates);
+    let extent = extent(case, &rates.rates);
     let settings = tlp::Settings { extent, ..tlp::Settings::default() };
     let outcome = simulate(topology, flows, &settings).expect("packets");
     let nanos = outcome.measured.to_nanos().0.max(1) as f64;
     AgreementRates {
         tlp: outcome.flows.iter().map(|flow| flow.bytes.0 as f64 / nanos).collect(),
-        flow: rates.solution.rates,
+        flow: rates.rates,
     }
 }
 
-/// Seeds that the equations were written beside, and seeds that came after.
+/// Seeds in view when the equations were written, and seeds that came after.
 pub(crate) const DEVELOPMENT: Range<u64> = 0..12;
 pub(crate) const HOLD_OUT: Range<u64> = 1000..1008;
 

@@ -13,16 +13,17 @@ mod compare;
 
 use cases::FAMILIES;
 use compare::{DEVELOPMENT, HOLD_OUT, compared, spreads};
+use peerlane_sim::predict::SOLVER_ERROR;
 
-/// Mean relative errors that `docs/model.md` states, of sums and of single flows, with room for small changes.
-const STATED: [[f64; 2]; 2] = [[0.003, 0.015], [0.006, 0.03]];
+/// Most mean relative error of a single flow that `docs/model.md` states.
+const MEAN_ERROR: f64 = 0.05;
 
 #[test]
 fn rates_are_as_near_as_stated() {
-    for (seeds, stated) in [DEVELOPMENT, HOLD_OUT].into_iter().zip(STATED) {
+    for seeds in [DEVELOPMENT, HOLD_OUT] {
         let cases = compared(&seeds, &FAMILIES);
         let [sums, flows] = spreads(cases.iter().map(|(.., compared)| compared));
-        let is_near = sums[0] < stated[0] && flows[0] < stated[1];
+        let is_near = sums[1] < SOLVER_ERROR && flows[0] < MEAN_ERROR;
         assert!(is_near, "seeds {seeds:?}: {sums:?} {flows:?}");
     }
 }

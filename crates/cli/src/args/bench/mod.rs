@@ -1,7 +1,6 @@
 //! `peerlane bench`.
 
 mod attach;
-mod calibrate;
 mod common;
 mod compare;
 mod kinds;
@@ -11,7 +10,6 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 pub(crate) use attach::AttachArgs;
-pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use common::{BenchArgs, HowArgs, ModelArgs, On};
 pub(crate) use compare::CompareArgs;
 pub(crate) use kinds::{CrowdArgs, MatrixArgs, RoundtripArgs, StreamArgs, SweepArgs};
@@ -46,8 +44,6 @@ pub(crate) enum BenchCommand {
     Stream(StreamArgs),
     /// A drive against device memory, out and back, and the drive alone
     Roundtrip(RoundtripArgs),
-    /// Measure a drive by block size and depth, and write parameters with their error
-    Calibrate(CalibrateArgs),
     /// Run a workload that a TOML file describes
     Run(WorkloadArgs),
     /// Say whether the later of two runs is faster or slower, by how much, and how sure that is

@@ -1,7 +1,6 @@
 //! `peerlane bench`: builds a workload from arguments, runs it, keeps and shows its record.
 
 pub(super) mod attach;
-mod calibrate;
 mod compare;
 mod compare_nodes;
 mod fio;
@@ -48,7 +47,6 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Crowd(args) => &args.bench.how,
         BenchCommand::Stream(args) => &args.bench.how,
         BenchCommand::Roundtrip(args) => &args.bench.how,
-        BenchCommand::Calibrate(args) => &args.how,
         BenchCommand::Run(args) => &args.how,
         BenchCommand::Compare(args) => return compare::run(args, printer),
         BenchCommand::Attach(args) => return attach::run(args, printer),
@@ -71,12 +69,7 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
         BenchCommand::Stream(args) => args.fio.as_deref(),
         _ => None,
     };
-    let parameters = match &args.command {
-        BenchCommand::Calibrate(args) => args.parameters.as_deref(),
-        _ => None,
-    };
-    let beside: Vec<&Path> = parameters.into_iter().chain(fio).collect();
-    let output = outputs::check(how, &beside, &workload)?;
+    let output = outputs::check(how, fio, &workload)?;
     if fio.is_some() {
         fio::check(&fabric, &workload)?;
     }
@@ -87,9 +80,6 @@ pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Fai
     } else {
         printer.text(&render::bench(&record, &overwritten))
     };
-    if let BenchCommand::Calibrate(args) = &args.command {
-        calibrate::learn(args, &record, printer)?;
-    }
     shown?;
     if let Some(file) = fio {
         fio::beside(&fabric, &record, file, printer)?;
@@ -229,10 +219,7 @@ fn options_of(command: &BenchCommand) -> Option<&BenchArgs> {
         BenchCommand::Crowd(args) => Some(&args.bench),
         BenchCommand::Stream(args) => Some(&args.bench),
         BenchCommand::Roundtrip(args) => Some(&args.bench),
-        BenchCommand::Calibrate(_)
-        | BenchCommand::Run(_)
-        | BenchCommand::Compare(_)
-        | BenchCommand::Attach(_) => None,
+        BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => None,
     }
 }
 
@@ -311,9 +298,8 @@ fn brief(command: &BenchCommand, seed: u64) -> Brief {
             }
         }
         BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),
-        BenchCommand::Calibrate(args) => args.brief(seed),
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
-            Brief::new(WorkloadKind::Calibrate)
+            Brief::new(WorkloadKind::Sweep)
         }
     }
 }

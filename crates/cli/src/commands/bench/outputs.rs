@@ -19,13 +19,12 @@ use crate::output_file::{OutputFile, OutputKind, folder};
 /// When a file is an end of a transfer, is another one of these files, or cannot be written; nothing was changed.
 pub(super) fn check(
     how: &HowArgs,
-    beside: &[&Path],
+    fio: Option<&Path>,
     workload: &Workload,
 ) -> Result<Option<OutputFile>, Failure> {
     let record = how.resume.as_deref().or(how.output.as_deref());
     let mut all: Vec<&Path> = Vec::new();
-    let fresh: Vec<&Path> =
-        how.trace.as_deref().into_iter().chain(beside.iter().copied()).collect();
+    let fresh: Vec<&Path> = how.trace.as_deref().into_iter().chain(fio).collect();
     for file in record.into_iter().chain(fresh.iter().copied()) {
         let tried = || format!("write {}", file.display());
         if all.iter().any(|other| is_same(file, other)) {

@@ -1,6 +1,5 @@
 //! Benchmarks on files: files written and left alone, records kept, and going on.
 
-mod calibrate;
 mod model;
 mod stages;
 mod turns;
@@ -121,13 +120,8 @@ fn refused(folder: &Path, words: &str, parts: &[&str]) {
 fn too_small_end_is_named_with_size() {
     let folder = folder();
     folder.write("empty", "");
-    for words in ["stream --source empty --target host", "calibrate empty"] {
-        refused(
-            folder.path(),
-            words,
-            &["empty has 0 bytes", "hint: name a drive or a larger file"],
-        );
-    }
+    let words = "stream --source empty --target host";
+    refused(folder.path(), words, &["empty has 0 bytes", "hint: name a drive or a larger file"]);
 }
 
 #[test]
@@ -397,5 +391,25 @@ fn missing_gpu_is_one_error() {
         assert!(said.starts_with("error: cannot measure with gpu:77\ncaused by: "), "{said}");
         assert!(said.contains("\nhint: ") && said.matches("error:").count() == 1, "{said}");
         assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn host_to_host_uses_one_core() {
+    let folder = folder();
+    let words = "stream --source host --target host --block 64K --length 4M --repeats 1 --json";
+    let output = bench(folder.path(), words).exited(0);
+    let run = record(&output).cases.remove(0);
+    assert_eq!((run.asked.name.as_str(), run.asked.flows[0].depth), ("host to host 64K", 1));
+    assert_eq!((run.bytes.0, run.bytes_by_route.host), (4 << 20, run.bytes));
+    assert_eq!(run.verification.expect("a check").bytes, run.bytes);
+    let routes = "host-page-cache,host-mapped";
+    let words = format!("sweep source host --routes {routes} --block 64K --repeats 1 --json");
+    let output = bench(folder.path(), &words).exited(0);
+    for run in record(&output).cases {
+        assert_eq!((run.bytes.0, run.verification), (LENGTH as u64, None));
+        if run.asked.flows[0].path == Way::HostMapped {
+            assert!(run.page_faults.is_some_and(|faults| faults.minor + faults.major > 0));
+        }
     }
 }

@@ -1,10 +1,9 @@
 //! The network of a topology and its flows.
 //!
 //! Leaves out drives and processors beyond their [`Leg`]. The one thing to know: one queue of the machine is one input
-//! here. Packets of different kinds have buffers of their own, so that a link of several kinds gets a *buffer*
+//! here. Packets of different kinds have buffers of their own, and a link of several kinds gets a *buffer*
 //! resource for each.
 
-mod credits;
 mod path;
 
 use std::collections::HashMap;
@@ -20,7 +19,7 @@ use crate::model::{
 use crate::way::{PacketRoute, round_trip, ways};
 use crate::work::SharedProcessors;
 
-use super::network::{Class, FlowNetwork, NONE, Resource, ResourceVisit};
+use super::network::{FlowNetwork, NONE, NetworkFlow, Resource, ResourceVisit};
 
 /// Depth beyond that of any tree (PCI has 256 buses).
 const DEEPEST: u32 = 1 << 10;
@@ -29,8 +28,8 @@ const UNBOUNDED: f64 = 1e12;
 
 /// A network, and the machine behind its resources.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Built {
-    /// The network; classes are flows, in their order.
+pub(crate) struct Built {
+    /// The network of the flows, in their order.
     pub network: FlowNetwork,
     /// The part of the machine behind each resource.
     pub what: Vec<ResourceOrigin>,
@@ -41,19 +40,18 @@ impl Built {
     ///
     /// # Errors
     /// The flow without a path, and the reason.
-    pub fn new(
+    pub(crate) fn new(
         topology: &Topology,
         flows: &[FlowSpec],
         demands: &[f64],
     ) -> Result<Self, (usize, PathError)> {
         let mut build = NetworkBuild::new(topology, Mixed::from_flows(topology, flows));
-        build.shared =
-            SharedProcessors::with_demands(topology, flows.iter(), |index, _| demands[index]);
+        build.shared = SharedProcessors::new(topology, flows.iter(), |index, _| demands[index]);
         // Paths are found twice: all of them together would take as much memory as the network.
         for (index, flow) in flows.iter().enumerate() {
             build.note(flow).map_err(|error| (index, error))?;
         }
-        build.built.network.classes.reserve_exact(flows.len());
+        build.built.network.flows.reserve_exact(flows.len());
         for (index, (flow, &demand)) in flows.iter().zip(demands).enumerate() {
             build.flow(flow, demand).map_err(|error| (index, error))?;
         }
@@ -61,7 +59,7 @@ impl Built {
     }
 
     /// The resource of a part of the machine.
-    pub fn find(&self, what: ResourceOrigin) -> Option<usize> {
+    pub(crate) fn find(&self, what: ResourceOrigin) -> Option<usize> {
         self.what.iter().position(|&known| known == what)
     }
 }
@@ -128,14 +126,7 @@ impl<'a> NetworkBuild<'a> {
         let number = u32::try_from(self.built.what.len()).unwrap_or(NONE);
         let rank = self.rank(what);
         self.built.what.push(what);
-        self.built.network.resources.push(Resource {
-            capacity,
-            rank,
-            is_pool: matches!(what, ResourceOrigin::Tags(_)),
-            is_sender: matches!(what, ResourceOrigin::Link(..)),
-            holds: f64::INFINITY,
-            passing: 0.0,
-        });
+        self.built.network.resources.push(Resource { capacity, rank });
         self.number.insert(what, number);
         number
     }
@@ -171,39 +162,42 @@ impl<'a> NetworkBuild<'a> {
     }
 
     fn flow(&mut self, flow: &FlowSpec, demand: f64) -> Result<(), PathError> {
-        let mut class = Class { count: 1, demand, ..Class::default() };
+        let mut class = NetworkFlow { demand, ..NetworkFlow::default() };
         for part in flow.parts() {
             self.part(part, &mut class)?;
         }
         // Workloads have up to a hundred thousand flows.
         class.legs.shrink_to_fit();
         class.legs.iter_mut().for_each(Vec::shrink_to_fit);
-        class.batch.shrink_to_fit();
         class.priority.shrink_to_fit();
-        self.built.network.classes.push(class);
+        self.built.network.flows.push(class);
         Ok(())
     }
 
-    /// Adds the legs and the work of a flow in one machine, each leg a stage.
-    fn part(&mut self, flow: &FlowSpec, class: &mut Class) -> Result<(), PathError> {
+    /// Adds the legs and the work of a flow in one machine.
+    fn part(&mut self, flow: &FlowSpec, class: &mut NetworkFlow) -> Result<(), PathError> {
         for leg in flow.legs() {
             let ways = ways(self.topology, flow, leg)?;
-            class.stages.push(class.legs.len());
             for (resource, cost) in self.media(leg, self.mixed.side(self.topology, leg)) {
-                class.add(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }], 1.0);
+                class.legs.push(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }]);
             }
             if !flow.is_own(leg) {
                 self.own_memory(leg, class);
-                self.initiator(flow, leg, &ways, class);
             }
+            let tags = class.legs.len();
+            self.initiator(flow, leg, &ways, class);
+            let under_way = class.legs.len();
             for way in &ways {
                 self.way(flow, leg, way, class);
+            }
+            if tags < under_way {
+                class.tags.push((tags, under_way..class.legs.len()));
             }
         }
         if let Some(stage) = flow.stage {
             let resource = self.resource(ResourceOrigin::Stage(stage.at), 1.0);
             let cost = picos(stage.busy.0) / as_f64(flow.request);
-            class.add(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }], 1.0);
+            class.legs.push(vec![ResourceVisit { resource, port: NONE, quantum: cost, cost }]);
         }
         self.processors(flow, class);
         self.copies(flow, class);
@@ -211,17 +205,17 @@ impl<'a> NetworkBuild<'a> {
     }
 
     /// Time of processors for a flow; threads take equal turns.
-    fn processors(&mut self, flow: &FlowSpec, class: &mut Class) {
+    fn processors(&mut self, flow: &FlowSpec, class: &mut NetworkFlow) {
         let Some(work) = &flow.work else { return };
         if let Some(cores) = self.shared.cores(work) {
             let resource = self.resource(ResourceOrigin::Processors(work.at), cores.into());
             let cost = work.per_byte(flow.request);
-            class.add(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }], 1.0);
+            class.legs.push(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }]);
         }
     }
 
-    /// Load of processor copies on host memory: one input beside the reads and the writes of devices.
-    fn copies(&mut self, flow: &FlowSpec, class: &mut Class) {
+    /// Load of processor copies on host memory: one input next to the reads and the writes of devices.
+    fn copies(&mut self, flow: &FlowSpec, class: &mut NetworkFlow) {
         let Some(work) = &flow.work else { return };
         let time = work.memory_time(self.topology).filter(|_| work.traffic > Bytes::ZERO);
         if let Some(turn) = time {
@@ -229,44 +223,54 @@ impl<'a> NetworkBuild<'a> {
             let memory = self.resource(ResourceOrigin::Memory(work.at, None), 1.0);
             let cost = turn * as_f64(work.traffic) / as_f64(flow.request);
             let hop = |resource, port, cost| ResourceVisit { resource, port, quantum: turn, cost };
-            class.add(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)], 1.0);
+            class.legs.push(vec![hop(copies, NONE, 1.0), hop(memory, copies, cost)]);
         }
     }
 
     /// Load of a leg on the memory of its initiator, where that is its source or target: one input for all such legs. Both
     /// directions of a wire have nothing in common.
-    fn own_memory(&mut self, leg: &Leg, class: &mut Class) {
+    fn own_memory(&mut self, leg: &Leg, class: &mut NetworkFlow) {
         if leg.store != PayloadStore::Memory {
             return;
         }
         if let Some((memory, cost)) = self.memory(leg.initiator, leg.op.at_initiator()) {
             if self.topology.node(leg.initiator).kind.is_network() {
-                class.add(
-                    vec![ResourceVisit { resource: memory, port: NONE, quantum: cost, cost }],
-                    1.0,
-                );
+                class.legs.push(vec![ResourceVisit {
+                    resource: memory,
+                    port: NONE,
+                    quantum: cost,
+                    cost,
+                }]);
                 return;
             }
             let own = self.resource(ResourceOrigin::Copies(leg.initiator), UNBOUNDED);
             let hop = |resource, port, cost| ResourceVisit { resource, port, quantum: cost, cost };
-            class.add(vec![hop(own, NONE, 1.0), hop(memory, own, cost)], 1.0);
+            class.legs.push(vec![hop(own, NONE, 1.0), hop(memory, own, cost)]);
         }
     }
 
     /// Tags of the initiator, where outstanding reads could use them up (Little's law).
-    fn initiator(&mut self, flow: &FlowSpec, leg: &Leg, ways: &[PacketRoute], class: &mut Class) {
+    fn initiator(
+        &mut self,
+        flow: &FlowSpec,
+        leg: &Leg,
+        ways: &[PacketRoute],
+        class: &mut NetworkFlow,
+    ) {
         if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
             let in_flight = f64::from(endpoint.tags) * as_f64(endpoint.mrrs.min(flow.request));
             if leg.op == Op::Read
+                && !flow.is_own(leg)
                 && self.reads.get(&leg.initiator).is_some_and(|&most| most > in_flight)
             {
                 let tags = self.resource(ResourceOrigin::Tags(leg.initiator), in_flight);
                 let time = round_trip(self.topology, flow.memory, ways);
-                let batch = f64::from(endpoint.tags);
-                class.add(
-                    vec![ResourceVisit { resource: tags, port: NONE, quantum: time, cost: time }],
-                    batch,
-                );
+                class.legs.push(vec![ResourceVisit {
+                    resource: tags,
+                    port: NONE,
+                    quantum: time,
+                    cost: time,
+                }]);
             }
         }
     }
@@ -311,7 +315,7 @@ impl Closed {
     pub(crate) fn for_flow(topology: &Topology, flow: &FlowSpec) -> Result<Self, PathError> {
         let built =
             Built::new(topology, std::slice::from_ref(flow), &[1.0]).map_err(|(_, error)| error)?;
-        let class = &built.network.classes[0];
+        let class = &built.network.flows[0];
         let mut cost = vec![0.0; built.what.len()];
         for hop in class.legs.iter().flatten() {
             cost[hop.resource as usize] += hop.cost;

@@ -1,30 +1,30 @@
 //! The path of packets through links, buffers and root complexes.
 
-use super::credits::{credit_rate, hold_time, room};
 use super::{Built, NetworkBuild, UNBOUNDED};
-use crate::flow::network::{Class, NONE, ResourceVisit};
+use crate::flow::network::{NONE, NetworkFlow, ResourceVisit};
 use crate::model::{
     Coupling, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PacketKind, ResourceOrigin,
-    as_f64, per_nano, picos,
+    Topology, as_f64, per_nano, picos,
 };
 use crate::way::{PacketRoute, RouteLink, rate_of};
 
-/// Relative excess of the turns of a relay's second stage at a memory: slots are empty at first, so that of two equally
+/// Relative excess of the turns of a relay's second stage at a memory: slots are empty at first, so of two equally
 /// fast stages the second waits for the first, and rounding must not decide it.
 const SECOND_STAGE: f64 = 2e-2;
 
 impl NetworkBuild<'_> {
     /// Adds the hops of one kind of packets of a leg.
-    pub(super) fn way(&mut self, flow: &FlowSpec, leg: &Leg, way: &PacketRoute, class: &mut Class) {
-        let mut chain =
-            Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE, batch: 1.0 };
+    pub(super) fn way(
+        &mut self,
+        flow: &FlowSpec,
+        leg: &Leg,
+        way: &PacketRoute,
+        class: &mut NetworkFlow,
+    ) {
+        let mut chain = Chain { hops: Vec::with_capacity(way.steps.len() + 1), port: NONE };
         if way.kind == PacketKind::Completion {
             let answers =
                 self.resource(ResourceOrigin::Answers(flow.memory, leg.initiator), UNBOUNDED);
-            if let NodeKind::Endpoint(endpoint) = &self.topology.node(leg.initiator).kind {
-                let asked = as_f64(endpoint.mrrs.min(flow.request));
-                chain.batch = (asked / way.payload).max(1.0);
-            }
             chain.push(class, &self.built, (answers, 1.0, 1.0));
             chain.port = answers;
         }
@@ -45,7 +45,6 @@ impl NetworkBuild<'_> {
                 chain.port = link;
             }
             chain.port = buffer.unwrap_or(chain.port);
-            self.queue(step, way, way.steps.get(position + 1).map(|step| step.link), chain.port);
             self.walkers(way, position, class);
             let other = (step.link, step.direction.reverse());
             if step.back > 0.0 && self.kinds.contains_key(&other) {
@@ -66,21 +65,7 @@ impl NetworkBuild<'_> {
             let turn = if has_both { cost * (1.0 + SECOND_STAGE) } else { cost };
             chain.push(class, &self.built, (resource, turn, cost));
         }
-        class.add(chain.hops, chain.batch);
-    }
-
-    /// Notes the room of the buffer behind a step. Initiators accept every completion.
-    fn queue(&mut self, step: &RouteLink, way: &PacketRoute, next: Option<LinkIndex>, at: u32) {
-        if way.kind == PacketKind::Completion && next.is_none() || at == NONE {
-            return;
-        }
-        let is_link = matches!(self.built.what[at as usize], ResourceOrigin::Link(..));
-        let cost = if is_link { step.cost } else { 1.0 };
-        let holds = room(self.topology, step, way) * cost;
-        let resource = &mut self.built.network.resources[at as usize];
-        // At least one packet.
-        resource.holds = holds.max(cost * way.payload);
-        resource.passing = hold_time(self.topology, step, next);
+        class.legs.push(chain.hops);
     }
 
     /// Weight of the port of the step before at the sender of a step (weighted round robin).
@@ -135,7 +120,7 @@ impl NetworkBuild<'_> {
         at: NodeIndex,
         way: &PacketRoute,
         next: &RouteLink,
-        class: &mut Class,
+        class: &mut NetworkFlow,
         chain: &mut Chain,
     ) {
         let NodeKind::RootComplex(root) = &self.topology.node(at).kind else { return };
@@ -157,7 +142,7 @@ impl NetworkBuild<'_> {
     }
 
     /// Page walks of the IOMMU behind a step; packets wait for walkers, not for each other.
-    fn walkers(&mut self, way: &PacketRoute, position: usize, class: &mut Class) {
+    fn walkers(&mut self, way: &PacketRoute, position: usize, class: &mut NetworkFlow) {
         let step = &way.steps[position];
         let at = self.topology.receiver(step.link, step.direction);
         let NodeKind::RootComplex(root) = &self.topology.node(at).kind else { return };
@@ -169,7 +154,7 @@ impl NetworkBuild<'_> {
         let misses = f64::from(iommu.miss_per_mille) / 1000.0;
         let cost = misses / as_f64(iommu.bytes_per_translation).max(1.0);
         let resource = self.resource(ResourceOrigin::Walkers(at), walks);
-        class.add(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }], 1.0);
+        class.legs.push(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }]);
     }
 }
 
@@ -183,21 +168,41 @@ struct Chain {
     hops: Vec<ResourceVisit>,
     /// The buffer in front of the next hop.
     port: u32,
-    /// Back-to-back packets.
-    batch: f64,
 }
 
 impl Chain {
     /// Adds a visit: resource, quantum, cost. One against the order of sweeps begins a new leg, which waits for the first
     /// without blocking anybody.
-    fn push(&mut self, class: &mut Class, built: &Built, visit: (u32, f64, f64)) {
+    fn push(&mut self, class: &mut NetworkFlow, built: &Built, visit: (u32, f64, f64)) {
         let (resource, quantum, cost) = visit;
         let rank = |resource: u32| built.network.resources[resource as usize].rank;
         if self.hops.last().is_some_and(|last| rank(last.resource) >= rank(resource)) {
-            class.add(std::mem::take(&mut self.hops), self.batch);
+            class.legs.push(std::mem::take(&mut self.hops));
         }
         let is_known = self.hops.iter().any(|before| before.resource == self.port);
         let port = if is_known { self.port } else { NONE };
         self.hops.push(ResourceVisit { resource, port, quantum, cost });
     }
+}
+
+/// Payload a nanosecond that credits allow: the room of the receiver in each round trip of credits (PCIe base
+/// specification, "Flow control"). Initiators accept every completion.
+fn credit_rate(
+    topology: &Topology,
+    step: &RouteLink,
+    way: &PacketRoute,
+    next: Option<LinkIndex>,
+) -> f64 {
+    if way.kind == PacketKind::Completion && next.is_none() {
+        return f64::INFINITY;
+    }
+    let wire = &topology.link(step.link).wire;
+    // Requests carry no payload.
+    let units = if way.kind == PacketKind::NonPosted { u32::MAX } else { wire.credits.data };
+    let room = (f64::from(wire.credits.headers) * way.payload).min(16.0 * f64::from(units));
+    let node = topology.node(topology.receiver(step.link, step.direction));
+    let around = 2.0 * picos(wire.propagation.0) + step.packet / rate_of(topology, step.link);
+    let onwards = next
+        .map_or(0.0, |next| picos(node.kind.latency().0) + step.packet / rate_of(topology, next));
+    room / (around + onwards).max(1e-3)
 }

@@ -1,9 +1,6 @@
 //! Media, commands and caches of drives.
 
 use super::*;
-use crate::calibrate::{self, Calibration, RandomCalibration, RateRow, Rows, SideCalibration};
-use crate::devices::drive::DriveSide;
-use crate::devices::table::SizeTable;
 
 #[test]
 fn small_blocks_share_commands() {
@@ -140,26 +137,4 @@ fn full_caches_lower_writes() {
     assert!(is_near(alone(&machine("pair"), &given, of(90)), 90.0 / 50.0));
     let read = Flow::new("a", "host", Path::HostPipelined);
     assert!(is_near(alone(&machine("pair"), &given, read), 2.4));
-}
-
-#[test]
-fn calibrations_are_parameters() {
-    let side = |op, commands: f64| {
-        let rate = commands * 4096.0;
-        let (least, most) = (rate * 0.98, rate * 1.02);
-        let row =
-            RateRow { block: 4096.0, depth: 32.0, measured: rate, least, most, predicted: rate };
-        let rows = Rows { fitted: vec![row], held_out: Vec::new() };
-        let random = Some(RandomCalibration { commands, rows });
-        let side = DriveSide { latency: SizeTable::line(50e-6, 3e9), rate: 3e9, commands: 600e3 };
-        SideCalibration { drive: "a".to_owned(), op, side, rows: Rows::default(), random }
-    };
-    let sides = vec![side(calibrate::DriveOp::Read, 70e3), side(calibrate::DriveOp::Write, 30e3)];
-    let text = Calibration { machine: "m".to_owned(), sides, ..Calibration::default() }.to_toml();
-    let parameters = super::super::parameters(Some(&text)).expect("parameters");
-    for (flow, commands) in [(small("a", "host"), 70e3), (small("host", "a"), 30e3)] {
-        assert!(unknown(&parameters, &machine("pair")).is_empty());
-        let record = run(&machine("pair"), &parameters, &one(flow), Engine::Flow);
-        assert!(is_near(rate(&record.expect("predicted"), 0), commands * 4096.0 / 1e9));
-    }
 }

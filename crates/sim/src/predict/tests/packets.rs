@@ -59,23 +59,26 @@ fn many_transfers_are_flows() {
 }
 
 #[test]
-fn packets_stand_in_for_unsettled_flows() {
+fn unsettled_rates_are_told() {
     let (machine, asked) = many();
-    let case = &asked.cases[0];
-    let (model, mut found) = found(&machine, case);
+    let (model, mut found) = found(&machine, &asked.cases[0]);
     found.unsettled = 0.0149;
-    assert_eq!(Engine::Auto.choose(case, &found).0, Engine::Tlp);
-    assert_eq!(Engine::Flow.choose(case, &found).0, Engine::Flow);
-    let warnings = |found: &CaseRates, fallback| {
-        let report = CaseReport { found: found.clone(), engine: String::new(), windows: None };
-        record::record(case, &model, report, fallback).warnings
-    };
-    let (name, per_mille) = (case.name.clone(), 15);
-    let told = Warning::NotSettled { case: name.clone(), per_mille };
-    assert_eq!(warnings(&found, None), [told]);
-    found.unsettled = 0.0;
-    let told = Warning::PacketsInstead { case: name, per_mille };
-    assert_eq!(warnings(&found, Some(0.0149)), [told]);
+    let (engine, windows) = (String::new(), None);
+    let report = CaseReport { found, engine, is_by_flows: true, windows };
+    let told = Warning::NotSettled { case: asked.cases[0].name.clone(), per_mille: 15 };
+    assert_eq!(record::record(&asked.cases[0], &model, report).warnings, [told]);
+}
+
+#[test]
+fn rates_by_flows_have_the_solver_error() {
+    let asked = workload(vec![("pairs", vec![Flow::new("d0", "d1", Path::P2p)])]);
+    let [flow, tlp] = [Engine::Flow, Engine::Tlp].map(|engine| {
+        let record = predict(&machine("ten"), &asked, engine);
+        let (low, high) = prediction(&record).interval.expect("a range");
+        [low, high].map(|end| end.0 as f64 / 1e9 / rate(&record, 0))
+    });
+    assert!(is_near(flow[0], tlp[0] * (1.0 - SOLVER_ERROR)), "{flow:?} {tlp:?}");
+    assert!(is_near(flow[1], tlp[1] * (1.0 + SOLVER_ERROR)), "{flow:?} {tlp:?}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) struct Windows {
     pub(super) count: (usize, usize),
 }
 
-/// Plans the windows of a case, of the longest sets first: for each flow one, then those in which its rate changes.
+/// Plans the windows of a case, of the longest sets first: for each flow one, then those that change its rate.
 pub(super) fn plan(model: &Model, found: &CaseRates) -> PlannedWindows {
     let mut plan =
         WindowPlan { model, parts: Vec::new(), keys: HashSet::new(), rates: BTreeMap::new() };
@@ -190,7 +190,7 @@ fn shallow(flow: &FlowSpec) -> FlowSpec {
 }
 
 /// Sums up the windows of one case.
-pub(super) fn summary(planned: &PlannedWindows, shown: &Shown<'_>, found: &CaseRates) -> Windows {
+pub(super) fn summary(planned: &PlannedWindows, shown: &Shown<'_>) -> Windows {
     let count = (planned.parts.len(), planned.sets);
     let mut windows = Windows { is_settled: true, count, ..Windows::default() };
     let mut shares: BTreeMap<usize, Vec<WindowShare<'_>>> = BTreeMap::new();
@@ -214,7 +214,7 @@ pub(super) fn summary(planned: &PlannedWindows, shown: &Shown<'_>, found: &CaseR
         }
     }
     for (flow, shares) in shares {
-        windows.latency.insert(flow, over_time(&shares, &found.flows[flow].paces));
+        windows.latency.insert(flow, over_time(&shares));
         let moving = || shares.iter().filter(|one| one.packet_rate > 0.0 && one.rate > 0.0);
         let time: f64 = moving().map(|one| one.time).sum();
         if time > 0.0 {

@@ -1,4 +1,4 @@
-//! Windows beside longer ones.
+//! Windows against longer ones.
 
 use peerlane_results::{CaseSpec, Flow, Path};
 use peerlane_units::{ByteRate, Nanos};
@@ -56,7 +56,7 @@ fn each_to_each(drives: usize) -> Vec<(usize, usize)> {
     pairs.filter(|(one, other)| one != other).collect()
 }
 
-/// Returns the largest errors of a window's rates, medians and 99th percentiles, beside a long run at full depth.
+/// Returns the largest errors of a window's rates, medians and 99th percentiles, against a long run at full depth.
 fn errors(part: &MachinePart) -> [f64; 3] {
     let found = window(part, EVENTS).unwrap();
     assert!(found.outcome.is_settled, "the window");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// `behind` drives behind a switch and one beside it, all writing into one x4 sink.
+/// `behind` drives behind a switch and one next to it, all writing into one x4 sink.
 fn parking_lot(behind: usize) -> (Topology, Vec<FlowSpec>) {
     let mut t = Topology::new();
     let top = t.add("root", root());

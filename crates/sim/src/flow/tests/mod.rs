@@ -1,9 +1,13 @@
-//! Both engines on one case, for tests.
+//! Both engines on one case, and small networks.
+
+mod run;
+mod solve;
 
 use peerlane_units::Bytes;
 
-use super::rates::FlowRates;
-use super::solve::SolverSettings;
+use super::FlowRates;
+use super::network::{FlowNetwork, NONE, NetworkFlow, Resource, ResourceVisit};
+use super::solve::{Solver, SolverSettings};
 use crate::model::{FlowSpec, Picos, Topology};
 use crate::tlp::{self, RunLength, simulate};
 
@@ -34,7 +38,7 @@ pub(crate) fn compare(topology: &Topology, flows: &[FlowSpec]) -> EngineRates {
     let rate = |bytes: Bytes| bytes.0 as f64 / nanos;
     EngineRates {
         tlp: outcome.flows.iter().map(|flow| rate(flow.bytes)).collect(),
-        flow: rates.solution.rates,
+        flow: rates.rates,
         is_settled: outcome.is_settled,
     }
 }
