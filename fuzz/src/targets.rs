@@ -25,8 +25,7 @@ use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    BenchRecord, BytesByRoute, Comparison, CopyRecord, ExportStatus, NodesComparison, NodesRecord,
-    Plan, Workload,
+    BenchRecord, BytesByRoute, Comparison, CopyRecord, NodesComparison, NodesRecord, Plan, Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -296,7 +295,6 @@ pub fn journal(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
     returns::<Plan>(bytes);
-    returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<Comparison>(bytes);
     returns::<NodesRecord>(bytes);

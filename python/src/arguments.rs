@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::{
-    Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, RouteChoice, Scrub, Sparse, Start,
-    VerifyMode, size,
+    Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, RouteChoice, Sparse, Start, VerifyMode,
+    size,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -101,7 +101,6 @@ impl<'py> NamedArguments<'py> {
             start: if self.is_set("resume")? { Start::Resume } else { Start::Anew },
             journal: self.text("journal")?.map(PathBuf::from),
             sparse: self.choice("sparse", &[("auto", Sparse::Auto), ("never", Sparse::Never)])?,
-            scrub: self.choice("scrub", &[("auto", Scrub::Auto), ("never", Scrub::Never)])?,
             watch_dma: self.choice("evidence", &[("dma", ())])?.is_some(),
             limit: self.quantity("limit", size::rate)?,
             preserve: preserve.collect::<Result<_, _>>()?,
@@ -124,7 +123,6 @@ pub(crate) struct CopyArguments {
     start: Start,
     journal: Option<PathBuf>,
     sparse: Option<Sparse>,
-    scrub: Option<Scrub>,
     watch_dma: bool,
     limit: Option<ByteRate>,
     preserve: Vec<Metadatum>,
@@ -137,7 +135,6 @@ impl CopyArguments {
             journal: self.journal,
             environment: peerlane::environment(),
             sparse: self.sparse.unwrap_or(Sparse::Auto),
-            scrub: self.scrub.unwrap_or(Scrub::Auto),
             watch_dma: self.watch_dma,
             limit: self.limit,
             preserve: self.preserve,

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, EndpointFacts, ExportStatus, Limit, MemoryFacts, MemoryKind, Route, RouteEvidence,
-    RouteVerdict, Shape, VerifyMode, Warning,
+    Asked, EndpointFacts, Limit, MemoryFacts, Route, RouteEvidence, RouteVerdict, Shape,
+    VerifyMode, Warning,
 };
 
 /// Schema of [`CopyRecord`].
@@ -53,8 +53,6 @@ pub struct CopyRecord {
     pub cpu: CpuTime,
     /// Host-memory traffic.
     pub host_memory: HostMemoryTraffic,
-    /// Clearing of the device memory after the copy.
-    pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
     /// The account of each stage, in the order of their work.
@@ -65,9 +63,6 @@ pub struct CopyRecord {
     /// The verdict of all evidence on the route.
     #[serde(default)]
     pub verdict: RouteVerdict,
-    /// The other machines of remote ends.
-    #[serde(default)]
-    pub far_sides: Vec<FarSide>,
     /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
     /// Ceilings on the path, lowest first.
@@ -91,19 +86,6 @@ pub struct StageRecord {
     pub root: Option<String>,
     /// Reason why there is no root.
     pub no_root: Option<String>,
-}
-
-/// The other machine of a remote end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FarSide {
-    /// Path of the end here.
-    pub end: String,
-    /// Memory of payload there; `None` where that is unknown.
-    pub memory: Option<MemoryKind>,
-    /// Reason for that.
-    pub reason: String,
-    /// The other machine's own account.
-    pub status: Option<ExportStatus>,
 }
 
 impl CopyRecord {
@@ -212,15 +194,6 @@ pub struct HostMemoryTraffic {
     /// Bytes counted; `None` without a counter.
     pub bytes: Option<Bytes>,
     /// The counter, or the reason why there is none.
-    pub reason: String,
-}
-
-/// Clearing of device memory after a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Scrubbed {
-    /// Device memory that was overwritten with zeroes by DMA.
-    pub bytes: Bytes,
-    /// Method of clearing, or the reason why the memory was not cleared.
     pub reason: String,
 }
 

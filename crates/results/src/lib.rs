@@ -34,8 +34,8 @@ pub use compare::{
     Incomparable, NodeComparison, NodesComparison, WhichRun,
 };
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, FarSide, HostMemoryTraffic,
-    Latency, Machine, Percentiles, Scrubbed, StageRecord, Verification,
+    BytesByRoute, COPY_SCHEMA, Content, CopyRecord, CpuTime, Evidence, HostMemoryTraffic, Latency,
+    Machine, Percentiles, StageRecord, Verification,
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DOCTOR_SCHEMA_1, DoctorRecord, Finding, FindingKind, Fix,
@@ -43,8 +43,7 @@ pub use doctor::{
 };
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use export::{
-    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory,
-    ExportRecord, ExportStatus, OwnExport, PoolUse,
+    EXPORT_SCHEMA, EXPORTS_SCHEMA, ExportList, ExportListen, ExportMemory, ExportRecord, OwnExport,
 };
 pub use fan_out::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BatchPlan, BatchRecord, CopyFailure, FAN_OUT_PLAN_SCHEMA,

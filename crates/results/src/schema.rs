@@ -8,11 +8,11 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 use crate::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,
     COMPARE_NODES_SCHEMA, COMPARE_SCHEMA, COPY_SCHEMA, Comparison, CopyRecord, DOCTOR_SCHEMA,
-    DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, EXPORTS_SCHEMA, ErrorRecord,
-    ExplainedPlan, ExportList, ExportRecord, ExportStatus, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA,
-    FanOutPlan, FanOutRecord, MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA,
-    NodesComparison, NodesRecord, PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA,
-    TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORTS_SCHEMA, ErrorRecord, ExplainedPlan,
+    ExportList, ExportRecord, FAN_OUT_PLAN_SCHEMA, FAN_OUT_SCHEMA, FanOutPlan, FanOutRecord,
+    MANIFEST_RECORD_SCHEMA, ManifestRecord, NODES_SCHEMA, NodesComparison, NodesRecord,
+    PLAN_ANSWER_SCHEMA, PLAN_SCHEMA, PlanAnswer, TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA,
+    VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -51,7 +51,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<ManifestRecord>(MANIFEST_RECORD_SCHEMA),
         RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
         RecordSchema::for_type::<ExportList>(EXPORTS_SCHEMA),
-        RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),
         RecordSchema::for_type::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
         RecordSchema::for_type::<Workload>(WORKLOAD_SCHEMA),

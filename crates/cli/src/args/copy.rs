@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_engine::stages::Stages;
-use peerlane_engine::{Metadatum, Scrub, Sparse};
+use peerlane_engine::{Metadatum, Sparse};
 use peerlane_units::ByteRate;
 
 use super::{ProgressArgs, TransferArgs, size};
@@ -54,11 +54,6 @@ pub(crate) struct CopyArgs {
     /// auto skips holes and zeroes them on a target that contains data; never moves them like data.
     #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
     sparse: SparseArg,
-    /// Clear device memory after use: auto, or never
-    ///
-    /// auto overwrites it by DMA before the next user can have it; never leaves payload in it.
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
-    scrub: ScrubArg,
     /// Preserve metadata of a source file, e.g. mode,timestamps
     ///
     /// mode includes the access control list.
@@ -95,11 +90,6 @@ pub(crate) struct CopyArgs {
     /// A contradicted route is an error.
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
     evidence: Option<EvidenceArg>,
-    /// Add the account of the other machine to the record
-    ///
-    /// FILE is what `peerlane export --status` writes there; it is read before and after the copy.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "batch"])]
-    pub(crate) far_status: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
@@ -133,14 +123,6 @@ impl CopyArgs {
     pub(crate) fn watch_dma(&self) -> bool {
         self.evidence.is_some()
     }
-
-    /// Treatment of device memory after the copy.
-    pub(crate) fn scrub(&self) -> Scrub {
-        match self.scrub {
-            ScrubArg::Auto => Scrub::Auto,
-            ScrubArg::Never => Scrub::Never,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -158,12 +140,6 @@ enum PreserveArg {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum SparseArg {
-    Auto,
-    Never,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScrubArg {
     Auto,
     Never,
 }

@@ -1,7 +1,6 @@
 //! `peerlane export`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_engine::endpoints::NVME_PORT;
@@ -48,9 +47,6 @@ pub(crate) struct ExportArgs {
     /// `cat /etc/nvme/hostnqn` shows the NQN of a host.
     #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
     allow: Vec<Nqn>,
-    /// Write hosts' traffic and P2P memory use to FILE each second
-    #[arg(long, value_name = "FILE", requires = "drive")]
-    pub(crate) status: Option<PathBuf>,
     /// List exports of this program, with leftovers of killed runs
     #[arg(long, conflicts_with_all = ["drive", "remove"])]
     pub(crate) list: bool,

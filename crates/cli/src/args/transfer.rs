@@ -23,7 +23,7 @@ pub(crate) struct TransferArgs {
     /// Run the copies that FILE lists (TOML)
     ///
     /// Each is a table `[[copy]]` with source, target or targets, and any of route, via, block, depth,
-    /// offset, length, target-offset, verify, force, sparse, scrub, preserve, limit, timeout. Values
+    /// offset, length, target-offset, verify, force, sparse, preserve, limit, timeout. Values
     /// that it leaves out are those of the command line. Relative paths begin at the current
     /// directory.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "targets"])]

@@ -10,9 +10,7 @@ use peerlane_results::{Asked, CopyRecord};
 
 use super::overwrite::Asking;
 use super::reporter::Reporter;
-use super::{
-    batch, connections, far_status, outcome, overwrite, plan, resume, target_folder, trace_file,
-};
+use super::{batch, connections, outcome, overwrite, plan, resume, target_folder, trace_file};
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -33,8 +31,6 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     let asked = target_folder::here(args.transfer.asked());
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
-    let far_status = args.far_status.as_deref();
-    let before = far_status.map(far_status::read).transpose()?;
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
     let (_connections, fabric) =
         connections::open(ends, deadline, printer, || reporter.stop_requested())?;
@@ -57,11 +53,8 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
         deadline,
         options: trace_file::for_copy(options, trace.as_ref()),
     };
-    let mut copied = copy_fan_out(&fabric, &plan, &mut tools);
+    let copied = copy_fan_out(&fabric, &plan, &mut tools);
     reporter.finish();
-    if let (Some(file), Some(before), Ok(copied)) = (far_status, &before, &mut copied) {
-        far_status::add(copied, before, file, printer);
-    }
     let shown = copied.map_err(failure).and_then(|copied| show(&asked, copied, printer));
     trace_file::finish(trace, shown, printer)
 }
@@ -105,7 +98,6 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
         journal: args.journal.clone(),
         environment: peerlane::environment(),
         sparse: args.sparse(),
-        scrub: args.scrub(),
         watch_dma: args.watch_dma(),
         limit: args.limit,
         preserve: args.preserve(),

@@ -10,7 +10,6 @@ mod connections;
 mod copy;
 mod doctor;
 mod export;
-mod far_status;
 mod haystack;
 mod lab;
 mod marks;

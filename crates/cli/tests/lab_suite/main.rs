@@ -32,7 +32,6 @@ mod many;
 mod passthrough;
 mod privileges;
 mod resume;
-mod scrub;
 mod stages;
 mod stale;
 mod trace;

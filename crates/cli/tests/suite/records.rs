@@ -147,7 +147,6 @@ fn version_1_records_are_read() {
             results::MANIFEST_RECORD_SCHEMA => is_read::<results::ManifestRecord>,
             results::EXPORT_SCHEMA => is_read::<results::ExportRecord>,
             results::EXPORTS_SCHEMA => is_read::<results::ExportList>,
-            results::EXPORT_STATUS_SCHEMA => is_read::<results::ExportStatus>,
             results::DOCTOR_SCHEMA | results::DOCTOR_SCHEMA_1 => is_read::<results::DoctorRecord>,
             results::TOPO_DIFF_SCHEMA => is_read::<results::TopoDiffRecord>,
             results::WORKLOAD_SCHEMA => is_read::<results::Workload>,

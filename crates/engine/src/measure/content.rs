@@ -13,6 +13,7 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::ready::ReadyFlow;
+use super::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
 use crate::io::failure::Role;
@@ -20,7 +21,6 @@ use crate::io::ranges::RangeSet;
 use crate::io::request::{Request, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::stamp::{SECTOR, Stamp};
-use crate::transfer::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// Nobody wrote there, or two slots at a time.

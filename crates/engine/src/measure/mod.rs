@@ -28,6 +28,7 @@ mod processor;
 mod ready;
 mod requests;
 mod sample;
+mod scrub;
 mod serial;
 mod stage;
 mod stream;

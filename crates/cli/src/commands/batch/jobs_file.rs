@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use peerlane_engine::{Metadatum, Scrub, Sparse};
+use peerlane_engine::{Metadatum, Sparse};
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Deserializer};
@@ -24,7 +24,6 @@ pub(super) struct BatchJob {
     /// Once for each target.
     pub(super) asked: Vec<Asked>,
     pub(super) sparse: Sparse,
-    pub(super) scrub: Scrub,
     pub(super) preserve: Vec<Metadatum>,
     /// Its own rate; that of the command line is for all together.
     pub(super) limit: Option<ByteRate>,
@@ -58,7 +57,6 @@ struct JobEntry {
     verify: Option<VerifyMode>,
     force: Option<bool>,
     sparse: Option<When>,
-    scrub: Option<When>,
     preserve: Option<Vec<Kept>>,
     #[serde(default, deserialize_with = "rate")]
     limit: Option<ByteRate>,
@@ -136,14 +134,9 @@ impl JobEntry {
             When::Auto => Sparse::Auto,
             When::Never => Sparse::Never,
         });
-        let scrub = self.scrub.map_or(args.scrub(), |when| match when {
-            When::Auto => Scrub::Auto,
-            When::Never => Scrub::Never,
-        });
         Ok(BatchJob {
             asked: (targets.into_iter()).map(|target| Asked { target, ..asked.clone() }).collect(),
             sparse,
-            scrub,
             preserve: self.preserve.map_or_else(
                 || args.preserve(),
                 |kept| kept.into_iter().map(Kept::metadatum).collect(),

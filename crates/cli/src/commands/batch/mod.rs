@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use peerlane_engine::shares::{Arbiter, Demand};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
-    CopyError, CopyOptions, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Surveys, Tools, Watch,
+    CopyError, CopyOptions, MonotonicClock, Phase, Sparse, Surveyor, Surveys, Tools, Watch,
     copy_fan_out, plan_jobs,
 };
 use peerlane_fabric::Fabric;
@@ -188,7 +188,6 @@ impl Batch<'_> {
         let share = self.arbiter.join(Demand::of_all(&plan.targets));
         let options = CopyOptions {
             sparse: job.sparse,
-            scrub: job.scrub,
             preserve: job.preserve.clone(),
             limit: job.limit,
             share: Some(Arc::new(share)),
@@ -272,9 +271,6 @@ fn resume_command(
     if job.sparse == Sparse::Never {
         option("--sparse", "never".to_owned());
     }
-    if job.scrub == Scrub::Never {
-        option("--scrub", "never".to_owned());
-    }
     if !job.preserve.is_empty() {
         let names = job.preserve.iter().map(|one| format!("{one:?}").to_lowercase());
         option("--preserve", names.collect::<Vec<_>>().join(","));
@@ -337,7 +333,6 @@ mod tests {
         let mut job = BatchJob {
             asked: vec![asked],
             sparse: Sparse::Auto,
-            scrub: Scrub::Auto,
             preserve: Vec::new(),
             limit: None,
             timeout: Nanos::seconds(90),

@@ -2,7 +2,6 @@
 
 mod end_watch;
 mod memory;
-mod status_file;
 
 use std::path::Path;
 
@@ -22,7 +21,6 @@ use crate::printer::Printer;
 use crate::render;
 use end_watch::{EndReason, EndWatch};
 use memory::MemoryPlan;
-use status_file::StatusFile;
 
 const ROOT: &str = "/";
 
@@ -85,24 +83,15 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
         listen,
         hosts: args.hosts(),
     };
-    let mut status = args.status.as_deref().map(StatusFile::at).transpose()?;
     let served = peerlane_nvmet::serve(Path::new(ROOT), &request).map_err(failure)?;
-    if let Some(status) = &mut status {
-        status.begin(&held, &request, (memory.kind(), memory.pools()), printer);
-    }
     let record = record(&fabric, &held, &request, memory);
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
         printer.text(&render::export(&record))
     };
-    let mut sample = status.as_mut().map(|status| || status.write(printer));
-    let sampler = sample.as_mut().map(|sample| sample as &mut dyn FnMut());
-    let ended = shown.and_then(|()| end.wait_for(&held.path, sampler));
+    let ended = shown.and_then(|()| end.wait_for(&held.path));
     served.end().map_err(failure)?;
-    if let Some(status) = status {
-        status.finish(printer);
-    }
     match ended? {
         EndReason::Signal => {
             printer.note("the export is undone");

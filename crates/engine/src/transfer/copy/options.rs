@@ -1,4 +1,4 @@
-//! Options of a copy for resuming, holes and the memory it used.
+//! Options of a copy for resuming, holes and metadata.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::io::trace::Tracer;
 use crate::transfer::shares::Share;
 use crate::transfer::stages::Stages;
 
-/// Options of a copy for its journal, for holes, and for the memory it used.
+/// Options of a copy for its journal, holes, metadata and stages.
 #[derive(Debug, Clone)]
 pub struct CopyOptions {
     /// Begin or go on.
@@ -26,8 +26,6 @@ pub struct CopyOptions {
     pub cadence: Cadence,
     /// Treatment of holes of the source.
     pub sparse: Sparse,
-    /// Treatment of device memory after the copy.
-    pub scrub: Scrub,
     /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
     /// do not count.
     pub limit: Option<ByteRate>,
@@ -48,7 +46,7 @@ pub struct CopyOptions {
 }
 
 impl Default for CopyOptions {
-    /// Begins, keeps the journal in the usual place, leaves holes out, overwrites device memory.
+    /// Begins, keeps the journal in the usual place, and leaves holes out.
     fn default() -> Self {
         Self {
             start: Start::Anew,
@@ -56,7 +54,6 @@ impl Default for CopyOptions {
             environment: StateEnvironment::default(),
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
-            scrub: Scrub::Auto,
             limit: None,
             share: None,
             watch_dma: false,
@@ -91,15 +88,5 @@ pub enum Sparse {
     #[default]
     Auto,
     /// They are read and written like data.
-    Never,
-}
-
-/// Treatment of device memory when a copy is done with it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scrub {
-    /// It is overwritten by DMA before it goes back, as `scrub` does it.
-    #[default]
-    Auto,
-    /// It goes back with payload in it.
     Never,
 }
