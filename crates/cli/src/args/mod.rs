@@ -30,15 +30,15 @@ pub(crate) use ask_library::AskLibraryArgs;
 pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
-    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs,
-    ModelArgs, On, RoundtripArgs,
+    AttachArgs, BenchCommand, BenchCommandArgs, CalibrateArgs, CompareArgs, HowArgs, ModelArgs, On,
+    RoundtripArgs,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use export::{AskedMemory, ExportArgs};
-pub(crate) use help::{as_shown, bare_command, command, command_at_width};
+pub(crate) use help::{as_shown, bare_command, built, command, command_at_width, try_parse};
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,

@@ -41,14 +41,12 @@ pub(crate) struct CalibrateArgs {
     /// Run each row N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeats: u32,
-    #[command(flatten)]
-    pub(crate) how: HowArgs,
 }
 
 impl CalibrateArgs {
     /// The workload in brief.
-    pub(crate) fn brief(&self, seed: u64) -> Brief {
-        let written = self.how.scratch.iter().filter(|scratch| **scratch == self.drive);
+    pub(crate) fn brief(&self, how: &HowArgs, seed: u64) -> Brief {
+        let written = how.scratch.iter().filter(|scratch| **scratch == self.drive);
         Brief {
             drives: vec![self.drive.clone()],
             target: written.take(1).cloned().collect(),
