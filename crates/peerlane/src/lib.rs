@@ -111,7 +111,7 @@ pub use peerlane_results::{
     VerifyRecord, Warning, Workload,
 };
 pub use peerlane_sim::{parameters, predict, reproduce};
-pub use peerlane_units::{ByteRate, Bytes, Nanos};
+pub use peerlane_units::{ByteRate, Bytes, Named, Nanos};
 
 /// A number that nobody foresees, for what the engine draws by chance.
 pub fn seed() -> u64 {

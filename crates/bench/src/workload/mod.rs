@@ -17,7 +17,7 @@ mod sweep;
 mod text;
 
 use peerlane_results::{FlowStage, Order, Path, WorkloadKind};
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Named, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
@@ -152,4 +152,13 @@ pub enum Pattern {
     Incast,
     /// Each to each other.
     AllToAll,
+}
+
+impl Named for Pattern {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("pairs", Self::Pairs),
+        ("permutation", Self::Permutation),
+        ("incast", Self::Incast),
+        ("all-to-all", Self::AllToAll),
+    ];
 }

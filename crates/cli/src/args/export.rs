@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_engine::endpoints::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
@@ -26,8 +26,8 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "DRIVE", required_unless_present_any = ["list", "remove"])]
     pub(crate) drive: Option<String>,
     /// Choose the transport; loop serves this machine only
-    #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
-    transport: TransportArg,
+    #[arg(long, value_name = "TRANSPORT", value_parser = Listen::TRANSPORTS, default_value = "tcp", requires = "drive")]
+    pub(crate) transport: String,
     /// Listen on this address, e.g. 10.0.0.1, 10.0.0.1:4421 or fd00::1
     ///
     /// The port is 4420 unless given.
@@ -69,13 +69,6 @@ pub(crate) enum AskedMemory {
     Named(String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TransportArg {
-    Tcp,
-    Rdma,
-    Loop,
-}
-
 fn address(text: &str) -> Result<SocketAddr, String> {
     let parsed = text.parse().or_else(|_| {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -97,22 +90,12 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 impl ExportArgs {
     /// Transport and address; `None` if the address is missing.
     pub(crate) fn listen(&self) -> Option<Listen> {
-        match (self.transport, self.listen) {
-            (TransportArg::Loop, _) => Some(Listen::Loop),
-            (TransportArg::Tcp, address) => address.map(Listen::Tcp),
-            (TransportArg::Rdma, address) => address.map(Listen::Rdma),
-        }
-    }
-
-    /// The transport as the option names it.
-    pub(crate) fn transport(&self) -> String {
-        let value = self.transport.to_possible_value();
-        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+        Listen::new(&self.transport, self.listen)
     }
 
     /// True if `--listen` has no effect.
     pub(crate) fn has_idle_address(&self) -> bool {
-        self.transport == TransportArg::Loop && self.listen.is_some()
+        self.listen.is_some() && self.listen().is_some_and(|listen| listen.address().is_none())
     }
 
     /// Memory between drive and network.

@@ -12,6 +12,7 @@ mod export;
 mod help;
 mod lab;
 mod machine;
+mod named;
 mod plan;
 mod progress;
 mod prove_peers;
@@ -50,10 +51,8 @@ pub(crate) use prove_peers::ProvePeersArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use reproduce::ReproduceArgs;
-pub(crate) use scan::{
-    HayFormat, HaystackArgs, HaystackCommand, MakeArgs, MethodArg, ScanArgs, ScanOn,
-};
-pub(crate) use sim::{SimArgs, SimEngine};
+pub(crate) use scan::{HaystackArgs, HaystackCommand, MakeArgs, ScanArgs, ScanOn};
+pub(crate) use sim::SimArgs;
 pub(crate) use topo::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;

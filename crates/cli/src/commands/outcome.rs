@@ -1,14 +1,12 @@
 //! Outcome of each of several targets: for the record, the terminal and the exit status.
 
-use std::ffi::OsString;
-
 use peerlane_engine::{CopyError, FanOut};
 use peerlane_results::{
     Asked, CopyFailure, CopyRecord, FAN_OUT_SCHEMA, FanOutRecord, TargetOutcome,
 };
 
 use super::copy::exit_of;
-use super::resume;
+use super::resume::ResumeCommand;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -49,7 +47,7 @@ impl EndedTarget {
     }
 
     /// True when the copy to it can be resumed.
-    pub(super) fn has_journal(&self) -> bool {
+    fn has_journal(&self) -> bool {
         self.outcome.failure.as_ref().is_some_and(|failure| failure.journal.is_some())
     }
 }
@@ -58,7 +56,12 @@ impl EndedTarget {
 ///
 /// # Errors
 /// When one of them is not complete.
-pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
+pub(super) fn show(
+    asked: &[Asked],
+    copied: FanOut,
+    resume: &ResumeCommand,
+    printer: Printer,
+) -> Result<Exit, Failure> {
     let ended: Vec<EndedTarget> = (asked.iter().zip(copied.targets))
         .map(|(asked, result)| EndedTarget::new(&asked.target, result))
         .collect();
@@ -73,16 +76,22 @@ pub(super) fn show(asked: &[Asked], copied: FanOut, printer: Printer) -> Result<
         printer.text(&render::fan_out(&record, printer.is_verbose()))?;
     }
     ended.iter().for_each(|one| one.report(printer));
-    end(&ended.iter().collect::<Vec<_>>(), hint(&ended))
+    let command = command(asked, &ended, resume);
+    let hint = command.map(|command| format!("`{command}` continues them"));
+    end(&ended.iter().collect::<Vec<_>>(), hint)
 }
 
-/// The command that goes on with those that can.
-fn hint(ended: &[EndedTarget]) -> Option<String> {
-    let is_kept: Vec<bool> = ended.iter().map(EndedTarget::has_journal).collect();
-    let words: Vec<OsString> = std::env::args_os().collect();
-    is_kept
-        .contains(&true)
-        .then(|| format!("`{}` continues them", resume::command_with(&words, &is_kept)))
+/// The command that goes on with those that can, if any.
+pub(super) fn command(
+    asked: &[Asked],
+    ended: &[EndedTarget],
+    resume: &ResumeCommand,
+) -> Option<String> {
+    let left: Vec<&Asked> = (asked.iter().zip(ended))
+        .filter(|(_, ended)| ended.has_journal())
+        .map(|(asked, _)| asked)
+        .collect();
+    (!left.is_empty()).then(|| resume.for_targets(&left))
 }
 
 /// The end of a command with several targets: names those that are not complete.

@@ -7,6 +7,7 @@ use peerlane_bench::workload::{Brief, DEPTH_MAX};
 use peerlane_results::{Path, WorkloadKind};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
+use crate::args::named::named;
 use crate::args::size;
 
 /// Heading of the options that describe a workload, of which `bench run` reads a file instead.
@@ -35,8 +36,8 @@ pub(crate) struct WorkloadArgs {
     ///
     /// To or from a GPU p2p is cuFile without its fallback, host-cufile its compatibility mode; p2p is
     /// left out, with a note, where the plan or cuFile refuses it.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    routes: Vec<BenchRouteArg>,
+    #[arg(long, value_name = "LIST", value_parser = named::<Path>(), value_delimiter = ',')]
+    routes: Vec<Path>,
     /// Move data in blocks of these sizes, e.g. 64K,1M
     #[arg(long = "block", alias = "bs", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
@@ -96,7 +97,7 @@ impl WorkloadArgs {
     /// Returns the workload that these options describe.
     pub(crate) fn brief(&self, kind: WorkloadKind, seed: u64) -> Brief {
         Brief {
-            routes: self.routes.iter().copied().map(Into::into).collect(),
+            routes: self.routes.clone(),
             blocks: self.blocks.clone(),
             depth: Some(self.depth),
             offset: self.offset,
@@ -167,30 +168,6 @@ pub(crate) enum On {
     This,
     /// The model.
     Model,
-}
-
-/// A way that bytes travel, as it is typed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BenchRouteArg {
-    P2p,
-    Host,
-    HostSerial,
-    HostPageCache,
-    HostMapped,
-    HostCufile,
-}
-
-impl From<BenchRouteArg> for Path {
-    fn from(route: BenchRouteArg) -> Self {
-        match route {
-            BenchRouteArg::P2p => Self::P2p,
-            BenchRouteArg::Host => Self::HostPipelined,
-            BenchRouteArg::HostSerial => Self::HostSerial,
-            BenchRouteArg::HostPageCache => Self::HostPageCache,
-            BenchRouteArg::HostMapped => Self::HostMapped,
-            BenchRouteArg::HostCufile => Self::HostCufile,
-        }
-    }
 }
 
 /// Reads a share in percent as thousandths: `2%`, `0.5`.

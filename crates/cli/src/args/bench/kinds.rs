@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_bench::workload::Pattern;
 use peerlane_engine::stage::StageName;
+
+use crate::args::named::named;
 
 /// Memory between two drives.
 #[derive(Debug, Clone, Args)]
@@ -52,8 +54,8 @@ pub(crate) struct CrowdArgs {
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
     /// Choose the pattern of senders and receivers
-    #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
-    pub(crate) pattern: PatternArg,
+    #[arg(long, value_name = "PATTERN", value_parser = named::<Pattern>(), default_value = "pairs")]
+    pub(crate) pattern: Pattern,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
 }
@@ -145,24 +147,4 @@ pub(crate) struct RoundtripArgs {
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "classical")]
     pub(crate) stage: Option<StageName>,
-}
-
-/// Pattern of senders and receivers.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PatternArg {
-    Pairs,
-    Permutation,
-    Incast,
-    AllToAll,
-}
-
-impl From<PatternArg> for Pattern {
-    fn from(pattern: PatternArg) -> Self {
-        match pattern {
-            PatternArg::Pairs => Self::Pairs,
-            PatternArg::Permutation => Self::Permutation,
-            PatternArg::Incast => Self::Incast,
-            PatternArg::AllToAll => Self::AllToAll,
-        }
-    }
 }

@@ -267,7 +267,7 @@ fn brief(args: &BenchCommandArgs, seed: u64) -> Brief {
         },
         BenchCommand::Crowd(args) => Brief {
             drives: args.drives.clone(),
-            pattern: Some(args.pattern.into()),
+            pattern: Some(args.pattern),
             via: args.memory.via.clone(),
             ..of(WorkloadKind::Crowd)
         },

@@ -55,7 +55,7 @@ pub(crate) fn run(args: &ExportArgs, printer: Printer) -> Result<Exit, Failure> 
 
 fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Failure> {
     let listen = args.listen().ok_or_else(|| {
-        let error = format!("`--listen ADDRESS` is needed for {}", args.transport());
+        let error = format!("`--listen ADDRESS` is needed for {}", args.transport);
         Failure::new(error).hint("`ip address` lists the addresses of this machine".to_owned())
     })?;
     if args.has_idle_address() {

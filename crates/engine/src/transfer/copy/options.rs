@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use peerlane_units::ByteRate;
+use peerlane_units::{ByteRate, Named};
+use serde::Deserialize;
 
 use super::preserve::Metadatum;
 use crate::endpoints::guard::Surveys;
@@ -81,7 +82,8 @@ pub enum Start {
 }
 
 /// Treatment of holes of the source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sparse {
     /// They are left out where the file system tells them; at a target that already exists they are
     /// made zero.
@@ -89,4 +91,8 @@ pub enum Sparse {
     Auto,
     /// They are read and written like data.
     Never,
+}
+
+impl Named for Sparse {
+    const NAMES: &'static [(&'static str, Self)] = &[("auto", Self::Auto), ("never", Self::Never)];
 }
