@@ -1,7 +1,7 @@
 //! The Rust side of the Python package: arguments in, the library called without the GIL, JSON out.
 //!
-//! It decides nothing. Words for people, records as dicts and what is convenient are in `peerlane/*.py`.
-//! The one thing to know: [`ffi`] is the only file with `unsafe` written by hand; what PyO3's macros
+//! It decides nothing. Words for people, records as dicts and what is convenient are in
+//! `peerlane/*.py`. [`ffi`] is the only file with `unsafe` written by hand; what PyO3's macros
 //! expand to is theirs.
 #![deny(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! Independent witnesses of the route that bytes took, one module a source.
 //!
-//! Each says what it looked at, or why it could not. The worth of a figure is not judged here. All is read below the root of a
-//! [`Scene`], and nothing there is written or waited for. The one thing to know: most sources count
-//! for the whole machine, so that a neighbour's work can hide something but never show a route.
+//! Each says what it looked at, or why it could not. The worth of a figure is not judged here. All
+//! is read below the root of a [`Scene`], and nothing there is written or waited for. Most sources
+//! count for the whole machine, so that a neighbour's work can hide something but never show a
+//! route.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! Records as they come: JSON of any kind that this program writes, bounded, and told apart by schema.
 //!
-//! Leaves out reading files. The one thing to know: whoever wrote a record may have been anybody, so
-//! sizes are bounded here and text is made safe where it is shown.
+//! Leaves out reading files. Whoever wrote a record may have been anybody, so sizes are bounded
+//! here and text is made safe where it is shown.
 
 use peerlane_results::{
     BATCH_PLAN_SCHEMA, BATCH_SCHEMA, BENCH_SCHEMA, BatchPlan, BatchRecord, BenchRecord,

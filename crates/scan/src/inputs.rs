@@ -1,7 +1,7 @@
 //! Sources of images: files, folders, globs, tar archives, lists.
 //!
-//! Leaves out what the bytes mean. The one thing to know: inputs are walked as they are needed, so that
-//! a folder of millions costs no memory, and what cannot be read is an error of that input alone.
+//! Leaves out what the bytes mean. Inputs are walked as they are needed, so that a folder of
+//! millions costs no memory, and what cannot be read is an error of that input alone.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};

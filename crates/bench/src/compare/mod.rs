@@ -1,8 +1,8 @@
 //! Two runs of a workload beside each other: is it faster or slower, by how much, how sure.
 //!
-//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record differ
-//! from each other; what changes between two records and not within one (heat, a neighbour, another boot)
-//! looks like a difference. Records made in turns are there for that, and the threshold.
+//! Leaves out why. A test of two records knows only how runs of one record differ from each other;
+//! what changes between two records and not within one (heat, a neighbour, another boot) looks like
+//! a difference. Records made in turns are there for that, and the threshold.
 
 mod comparable;
 mod nodes;

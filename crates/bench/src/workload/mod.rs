@@ -1,9 +1,9 @@
 //! Workloads from a few words: flags of the program, or a short TOML file, into every case of a benchmark.
 //!
-//! A [`Brief`] is what a person says; [`Brief::build`] turns it into a [`Workload`](peerlane_results::Workload), which names every
-//! transfer. Leaves out whether the ends exist: what carries the workload out finds that. The one thing
-//! to know: on a drive that is read and written in one workload, the written ranges lie behind the read
-//! one, each as long as it.
+//! A [`Brief`] is what a person says; [`Brief::build`] turns it into a
+//! [`Workload`](peerlane_results::Workload), which names every transfer. Leaves out whether the
+//! ends exist: what carries the workload out finds that. On a drive that is read and written in one
+//! workload, the written ranges lie behind the read one, each as long as it.
 
 mod build;
 mod calibrate;

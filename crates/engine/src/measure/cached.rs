@@ -1,8 +1,8 @@
 //! A drive or a file read by way of the page cache: copied out of it into one buffer, or mapped.
 //!
-//! Leaves out writes: what the page cache takes says when memory is full, and not how fast a drive is. The one thing
-//! to know: the cache forgets the range each time that it is read from its start, so that every byte comes from the
-//! drive, as far as the kernel drops it.
+//! Leaves out writes: what the page cache takes says when memory is full, and not how fast a drive
+//! is. The cache forgets the range each time that it is read from its start, so that every byte
+//! comes from the drive, as far as the kernel drops it.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -5,9 +5,9 @@
 //! only then checks the content. It keeps no journal, restores nothing and makes no name: a target is
 //! written in place, within its range, and only where [`Consent`] names it.
 //!
-//! What a reader must know: besides drives, `host` and `null` are ends (plain direct reads into host
-//! buffers, plain direct writes out of them), and so is `cmb:NAME` (one drive against that memory). From
-//! `host` to `host` one core copies, or maps, and no device takes part.
+//! Besides drives, `host` and `null` are ends (plain direct reads into host buffers, plain direct
+//! writes out of them), and so is `cmb:NAME` (one drive against that memory). From `host` to `host`
+//! one core copies, or maps, and no device takes part.
 
 mod blocks;
 mod cached;

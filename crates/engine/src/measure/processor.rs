@@ -1,6 +1,6 @@
 //! From host memory to host memory: what one core copies, and what it costs to map a file that is in memory.
 //!
-//! Leaves out several cores, and copies within caches: a range should be beyond them. The one thing to know: no device
+//! Leaves out several cores, and copies within caches: a range should be beyond them. No device
 //! takes part, so that there is nothing to hand over and one block is under way at a time.
 
 use std::ops::Range;

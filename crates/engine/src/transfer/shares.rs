@@ -7,9 +7,9 @@
 //! the copies take turns by bytes begun (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996), so
 //! that two that always want more never differ by more than a part of each.
 //!
-//! What a reader must know: nobody is told when a turn comes; a copy that was refused asks again after
-//! `RETRY`, and one that has not asked for `FORGOTTEN` does not hold others up. `ShareQueue` is told
-//! the time and does the same for the same calls; [`Arbiter`] is a lock around it.
+//! Nobody is told when a turn comes; a copy that was refused asks again after `RETRY`, and one that
+//! has not asked for `FORGOTTEN` does not hold others up. `ShareQueue` is told the time and does
+//! the same for the same calls; [`Arbiter`] is a lock around it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Packet settings of a function, out of its configuration space.
 //!
 //! Leaves out the settings that it could have, and those of ports on the way: the kernel gives both
-//! ends of a path one payload size. The one thing to know: only root reads beyond the first 64
-//! bytes, where these registers lie.
+//! ends of a path one payload size. Only root reads beyond the first 64 bytes, where these
+//! registers lie.
 
 use std::path::{Path, PathBuf};
 

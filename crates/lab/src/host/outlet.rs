@@ -1,8 +1,8 @@
 //! A stream of the guest's command on its way to the caller, whose reader may stand still.
 //!
-//! A thread writes what it finds in a pipe. While that is full, nothing more is taken from the guest: its command waits
-//! as it would at a pipe of its own, and the run goes on. The one thing to know: what was taken is counted, so that
-//! what was not can be said.
+//! A thread writes what it finds in a pipe. While that is full, nothing more is taken from the
+//! guest: its command waits as it would at a pipe of its own, and the run goes on. What was taken
+//! is counted, so that what was not can be said.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -14,11 +14,11 @@
 //! the card's memory itself: there is no copy of it in the host that `xrtBOSync` would have to move, and the CPU
 //! never loads from it or stores to it.
 //!
-//! The one thing a reader must know: the card's DDR has ECC, and a read of what was never written since
-//! power-on can end in a PCIe error, an NVMe error or a reset of the machine (Xilinx UG1382, "SmartSSD",
-//! pages 28 and 29). Who takes memory here must write each part by DMA before reading it. A relay does,
-//! since a slot is read out only after a source was read into it; so does a measurement, which fills its
-//! slots first.
+//! The card's DDR has ECC, and a read of what was never written since power-on can end in a PCIe
+//! error, an NVMe error or a reset of the machine (Xilinx UG1382, "SmartSSD", pages 28 and 29). Who
+//! takes memory here must write each part by DMA before reading it. A relay does, since a slot is
+//! read out only after a source was read into it; so does a measurement, which fills its slots
+//! first.
 //!
 //! None of this has run on a card: `docs/fpga.md`.
 

@@ -5,9 +5,9 @@
 //! where JSON has processes, threads and microseconds; and it is a third of the size. Of it so little is
 //! needed that it is encoded here (`wire`), by the field numbers of `protos/perfetto/trace`.
 //!
-//! What a reader must know: host memory has a track even where nothing used it, so that one sees that it
-//! was not involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
-//! draws together. Tracks of predictions say in their names that they are predicted.
+//! Host memory has a track even where nothing used it, so that one sees that it was not involved.
+//! Requests of one drive that overlap lie in lanes of the same name, which the viewer draws
+//! together. Tracks of predictions say in their names that they are predicted.
 
 mod lanes;
 mod occupancy;

@@ -1,7 +1,7 @@
 //! Correlation of parts of images with the edges of a picture, by Fourier transform.
 //!
-//! Leaves out what a score means. The one thing to know: columns are transformed, multiplied and transformed
-//! back a few at a time while the cache holds them, and rows that nobody asks for are not transformed back.
+//! Leaves out what a score means. Columns are transformed, multiplied and transformed back a few at
+//! a time while the cache holds them, and rows that nobody asks for are not transformed back.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! Images out of the bytes of a file: grey, in full or at a coarse level.
 //!
-//! Leaves out where the bytes come from. The one thing to know: a file is taken for what its first
-//! bytes say, whatever its name is, and what is too large or broken is an error of that image alone.
+//! Leaves out where the bytes come from. A file is taken for what its first bytes say, whatever its
+//! name is, and what is too large or broken is an error of that image alone.
 
 mod encode;
 mod jpeg;

@@ -1,8 +1,9 @@
 //! The problem of the solver: resources with a capacity, and flows that load them.
 //!
-//! Leaves out the machine that resources stand for. The one thing to know: a flow has one rate and several *legs*. A leg
-//! is a chain of buffers, each of which blocks the ones behind it; legs of one flow wait for each other without
-//! blocking anybody (requests and completions of a read, the two stages of a relay, the medium of the initiator).
+//! Leaves out the machine that resources stand for. A flow has one rate and several *legs*. A leg
+//! is a chain of buffers, each of which blocks the ones behind it; legs of one flow wait for each
+//! other without blocking anybody (requests and completions of a read, the two stages of a relay,
+//! the medium of the initiator).
 
 use thiserror::Error;
 

@@ -1,6 +1,6 @@
 //! A network in parts that share nothing, each with its identical flows merged.
 //!
-//! Leaves out solving. The one thing to know: parts do not influence each other, so that they are solved in any order, on
+//! Leaves out solving. Parts do not influence each other, so that they are solved in any order, on
 //! any number of threads, with the same result.
 
 use std::collections::HashMap;

@@ -5,8 +5,8 @@
 //! A log that is full counts what it leaves out. What belongs together is found out afterwards, by
 //! [`Tracer::finish`]. Without a tracer, `Traced` is a branch that is never taken.
 //!
-//! What a reader must know: a request is timed from the moment at which it is handed to the kernel to the
-//! moment at which the engine sees its end.
+//! A request is timed from the moment at which it is handed to the kernel to the moment at which
+//! the engine sees its end.
 
 mod log;
 mod requests;

@@ -3,9 +3,9 @@
 //! for each block and then written by the page cache. Nothing is pinned, so that the driver moves every byte by
 //! the CPU, and every page comes in by a fault.
 //!
-//! What differs: one flush at the end, as after any other route here, where Donard's program flushed every file
-//! of 32 MiB. The one thing to know: calls of the driver and of the kernel return when they are done, so that a
-//! thread makes them, and whoever waits for it has a deadline.
+//! What differs: one flush at the end, as after any other route here, where Donard's program
+//! flushed every file of 32 MiB. Calls of the driver and of the kernel return when they are done,
+//! so that a thread makes them, and whoever waits for it has a deadline.
 
 use std::fs::File;
 use std::ops::Range;

@@ -9,9 +9,9 @@
 //! [`RouteChoice::Host`] through pinned host memory; by [`RouteChoice::Auto`] directly where the machine has a direct way
 //! at all and nothing refuses, else through host memory, with the reason. cuFile is not opened on a machine that has none.
 //!
-//! The one thing to know: [`LoadRoutes::judge`] has the last word. What cuFile counted as moved through host memory although
-//! it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused, and by [`RouteChoice::Auto`]
-//! the route of what cuFile moved is unknown.
+//! [`LoadRoutes::judge`] has the last word. What cuFile counted as moved through host memory
+//! although it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused,
+//! and by [`RouteChoice::Auto`] the route of what cuFile moved is unknown.
 
 mod direct;
 mod direct_support;

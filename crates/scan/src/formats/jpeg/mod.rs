@@ -5,9 +5,9 @@
 //! colours: the other coefficients are stepped over bit by bit.
 //!
 //! Leaves out arithmetic coding, 12 bits, lossless and hierarchical files, and brightness that is
-//! stored at less than full resolution: `None`, and the whole image is decoded in place of it. The one
-//! thing to know: what is broken past the header gives `None` too, so that only one decoder says what
-//! is wrong with a file.
+//! stored at less than full resolution: `None`, and the whole image is decoded in place of it. What
+//! is broken past the header gives `None` too, so that only one decoder says what is wrong with a
+//! file.
 
 mod bits;
 mod huffman;

@@ -1,6 +1,6 @@
 //! Solvers of the active classes of a part: as transfers end, the part shrinks and falls apart.
 //!
-//! Leaves out transfers; classes have counts here. The one thing to know: a part of few classes keeps its first solver, so
+//! Leaves out transfers; classes have counts here. A part of few classes keeps its first solver, so
 //! that its rates do not depend on when others are dropped.
 
 use super::super::network::{Class, FlowNetwork, NONE, ResourceVisit};

@@ -1,6 +1,6 @@
 //! Transfers that start and end: rates are solved anew for each set of active transfers.
 //!
-//! Leaves out the transition between two sets: rates change at once. The one thing to know: parts of the network that
+//! Leaves out the transition between two sets: rates change at once. Parts of the network that
 //! share nothing run on their own, so that the result does not depend on the number of threads.
 
 mod active;

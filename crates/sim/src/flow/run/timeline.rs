@@ -1,6 +1,7 @@
 //! The transfers of a part of a network, from the first start to the last end.
 //!
-//! Leaves out the rates, see `active`. The one thing to know: of many transfers, ends near each other lead to one solution.
+//! Leaves out the rates, see `active`. Of many transfers, ends near each other lead to one
+//! solution.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

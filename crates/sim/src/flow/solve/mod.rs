@@ -4,8 +4,8 @@
 //! cut to it. The buffer behind such an input fills, so that the link into it carries only what the buffer lets go:
 //! its *effective* capacity sinks until both agree. `docs/model.md` states the equations.
 //!
-//! Leaves out latency, bursts and the order of packets. The one thing to know: existence and uniqueness of the fixed
-//! point are not proven; [`Solution::residual`] is the distance from it.
+//! Leaves out latency, bursts and the order of packets. Existence and uniqueness of the fixed point
+//! are not proven; [`Solution::residual`] is the distance from it.
 
 mod arbitration;
 mod backpressure;

@@ -5,9 +5,9 @@
 //!   way round. Payload rests in host memory on its way.
 //! - [`GpuRing::cufile`]: requests go to cuFile, whose calls return when they are done, each by a thread.
 //!
-//! The one thing to know: to what uses it, it is a ring like any other, so that what streams from a drive into
-//! the memory of another drive streams into a GPU. Memory of a GPU is a region that has no
-//! bytes. Whoever waits is woken by the drive; for copies it looks again after a pause of [`NAP`], so that the
+//! Its users see a ring like any other, so that what streams from a drive into the memory
+//! of another drive streams into a GPU. Memory of a GPU is a region that has no bytes. Whoever
+//! waits is woken by the drive; for copies it looks again after a pause of [`NAP`], so that the
 //! latency of a request is at most that much too long.
 
 mod bounce;
