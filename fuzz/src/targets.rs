@@ -25,8 +25,7 @@ use peerlane_memory::blkid::{DeviceEnds, MemoryImage, magic};
 use peerlane_memory::xrt::xclbin;
 use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    BenchRecord, BytesByRoute, CompareRecord, CopyRecord, ExportStatus, NodesRecord, PlanRecord,
-    Workload,
+    BenchRecord, BytesByRoute, CompareRecord, CopyRecord, NodesRecord, PlanRecord, Workload,
 };
 use peerlane_scan::formats::{decode, decode_with_opacity};
 use peerlane_scan::{Donard, Gray, Hit, Picture, Pose, Searcher, look};
@@ -297,7 +296,6 @@ pub fn journal(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     returns::<CopyRecord>(bytes);
     returns::<PlanRecord>(bytes);
-    returns::<ExportStatus>(bytes);
     returns::<BenchRecord>(bytes);
     returns::<CompareRecord>(bytes);
     returns::<NodesRecord>(bytes);

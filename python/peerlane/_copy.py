@@ -98,7 +98,6 @@ def copy(
     resume: bool = False,
     journal: Path | None = None,
     sparse: Literal["auto", "never"] = "auto",
-    scrub: Literal["auto", "never"] = "auto",
     preserve: Sequence[Literal["mode", "timestamps", "ownership", "xattr"]] = (),
     evidence: Literal["dma"] | None = None,
     limit: Size | None = None,
@@ -121,8 +120,8 @@ def copy(
     resume, journal
         Go on with a copy that was interrupted, by its journal. Without one it begins, or leaves a target
         that equals the source as it is.
-    sparse, scrub, preserve
-        Holes of a source file, device memory that was used, metadata of a file; as the program has them.
+    sparse, preserve
+        Holes and metadata of a source file; as the program has them.
     evidence
         ``"dma"`` watches where the kernel maps the DMA of the drives, which needs root; a route that it
         contradicts is an error.

@@ -1,8 +1,7 @@
 """Tasks on several nodes: hands them out, repeats lost ones, and keeps account of every node.
 
-Knows neither Ray nor Peerlane: an :class:`Executor` has the nodes and carries work to them.
-Leaves out the work itself. The one thing to know: an error of the work is an answer, only
-:class:`NodeLost` is a loss.
+Knows neither Ray nor Peerlane: an :class:`Executor` has the nodes and carries work to them. Leaves out
+what work is. An error of the work is an answer, only :class:`NodeLost` is a loss.
 """
 
 from __future__ import annotations

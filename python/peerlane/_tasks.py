@@ -1,6 +1,6 @@
 """Work as a node does it: arguments in, an answer out that any process can unpickle.
 
-The one thing to know: an error of the work is part of the answer, so an exception always means that
+An error of the work is part of the answer, so an exception always means that
 the node did not answer.
 """
 

@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::{
-    Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, RouteChoice, Scrub, Sparse, Start,
-    VerifyMode, size,
+    Asked, ByteRate, Bytes, CopyOptions, Fabric, Metadatum, Named, Sparse, Start, size,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -68,9 +67,9 @@ impl<'py> NamedArguments<'py> {
     }
 
     /// One of several words.
-    fn choice<T: Copy>(&self, name: &str, all: &[(&str, T)]) -> PyResult<Option<T>> {
+    pub(crate) fn choice<T: Named>(&self, name: &str) -> PyResult<Option<T>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
-        Ok(Some(one_of(name, &text, all)?))
+        Ok(Some(named(name, &text)?))
     }
 
     /// Ends of a copy, and how data gets from one to the other.
@@ -80,14 +79,14 @@ impl<'py> NamedArguments<'py> {
         let usual = Asked::between(&end("source")?, &end("target")?);
         let depth = self.number("depth", DEPTH_MAX.into())?.map(u32::try_from);
         Ok(Asked {
-            route: self.choice("route", ROUTES)?.unwrap_or(usual.route),
+            route: self.choice("route")?.unwrap_or(usual.route),
             via: self.text("via")?,
             block: self.quantity("block", size::block)?.unwrap_or(usual.block),
             depth: depth.map_or(usual.depth, |depth| depth.unwrap_or(DEPTH_MAX)),
             offset: offset("offset")?,
             length: self.quantity("length", size::length)?,
             target_offset: offset("target_offset")?,
-            verify: self.choice("verify", VERIFY)?.unwrap_or(usual.verify),
+            verify: self.choice("verify")?.unwrap_or(usual.verify),
             force: self.is_set("force")?,
             ..usual
         })
@@ -96,16 +95,24 @@ impl<'py> NamedArguments<'py> {
     /// Journal, holes, and the scrub of the memory.
     pub(crate) fn options(&self) -> PyResult<CopyArguments> {
         let preserve = self.words("preserve")?;
-        let preserve = preserve.iter().map(|word| one_of("preserve", word, METADATA));
+        let preserve = preserve.iter().map(|word| named("preserve", word));
         Ok(CopyArguments {
             start: if self.is_set("resume")? { Start::Resume } else { Start::Anew },
             journal: self.text("journal")?.map(PathBuf::from),
-            sparse: self.choice("sparse", &[("auto", Sparse::Auto), ("never", Sparse::Never)])?,
-            scrub: self.choice("scrub", &[("auto", Scrub::Auto), ("never", Scrub::Never)])?,
-            watch_dma: self.choice("evidence", &[("dma", ())])?.is_some(),
+            sparse: self.choice("sparse")?,
+            watch_dma: self.watches_dma()?,
             limit: self.quantity("limit", size::rate)?,
             preserve: preserve.collect::<Result<_, _>>()?,
         })
+    }
+
+    /// True when the DMA of the drives is watched.
+    fn watches_dma(&self) -> PyResult<bool> {
+        match self.text("evidence")?.as_deref() {
+            None => Ok(false),
+            Some("dma") => Ok(true),
+            Some(text) => Err(no_name("evidence", text, ["dma"].into_iter()).into()),
+        }
     }
 
     /// The longest wait for one request, in seconds.
@@ -124,7 +131,6 @@ pub(crate) struct CopyArguments {
     start: Start,
     journal: Option<PathBuf>,
     sparse: Option<Sparse>,
-    scrub: Option<Scrub>,
     watch_dma: bool,
     limit: Option<ByteRate>,
     preserve: Vec<Metadatum>,
@@ -137,7 +143,6 @@ impl CopyArguments {
             journal: self.journal,
             environment: peerlane::environment(),
             sparse: self.sparse.unwrap_or(Sparse::Auto),
-            scrub: self.scrub.unwrap_or(Scrub::Auto),
             watch_dma: self.watch_dma,
             limit: self.limit,
             preserve: self.preserve,
@@ -158,31 +163,18 @@ impl MachineArgument {
     }
 }
 
-const ROUTES: &[(&str, RouteChoice)] =
-    &[("auto", RouteChoice::Auto), ("p2p", RouteChoice::P2p), ("host", RouteChoice::Host)];
-const VERIFY: &[(&str, VerifyMode)] =
-    &[("sample", VerifyMode::Sample), ("full", VerifyMode::Full), ("none", VerifyMode::None)];
-const METADATA: &[(&str, Metadatum)] = &[
-    ("mode", Metadatum::Mode),
-    ("timestamps", Metadatum::Timestamps),
-    ("ownership", Metadatum::Ownership),
-    ("xattr", Metadatum::Xattr),
-];
-
-/// Looks a word up in a list.
+/// Looks up the value of a name.
 ///
 /// # Errors
-/// The words of the list.
-pub(crate) fn one_of<T: Copy>(
-    name: &str,
-    text: &str,
-    all: &[(&str, T)],
-) -> Result<T, ErrorDetails> {
-    let found = all.iter().find(|(word, _)| *word == text).map(|&(_, value)| value);
-    found.ok_or_else(|| {
-        let words: Vec<&str> = all.iter().map(|&(word, _)| word).collect();
-        bad(name, format!("one of {} is needed, not \"{text}\"", words.join(", ")))
-    })
+/// The names of all values.
+pub(crate) fn named<T: Named>(argument: &str, text: &str) -> Result<T, ErrorDetails> {
+    T::from_name(text)
+        .ok_or_else(|| no_name(argument, text, T::NAMES.iter().map(|(name, _)| *name)))
+}
+
+fn no_name<'a>(argument: &str, text: &str, names: impl Iterator<Item = &'a str>) -> ErrorDetails {
+    let names: Vec<&str> = names.collect();
+    bad(argument, format!("one of {} is needed, not \"{text}\"", names.join(", ")))
 }
 
 fn bytes(text: &str) -> Result<Bytes, String> {

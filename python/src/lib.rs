@@ -1,8 +1,8 @@
 //! The Rust side of the Python package: arguments in, the library called without the GIL, JSON out.
 //!
-//! It decides nothing. Words for people, records as dicts and conveniences are in `peerlane/*.py`.
-//! The one thing to know: [`ffi`] is the only file with `unsafe` written by hand; macros of PyO3
-//! expand to their own.
+//! It decides nothing. Words for people, records as dicts and what is convenient are in
+//! `peerlane/*.py`. [`ffi`] is the only file with `unsafe` written by hand; what PyO3's macros
+//! expand to is theirs.
 #![deny(unsafe_code)]
 
 mod arguments;

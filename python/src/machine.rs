@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use peerlane::machines::LookDepth;
-use peerlane::predict::{self, Engine};
+use peerlane::predict;
 use peerlane::reproduce::Study;
 use peerlane::{
     DEADLINE, MonotonicClock, Surveyor, machines as known, small_file, topology as topo,
@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::Serialize;
 
-use crate::arguments::{NamedArguments, one_of};
+use crate::arguments::NamedArguments;
 use crate::error::{ErrorDetails, ExceptionKind};
 
 /// The longest workload that is read: a full one of ten thousand transfers has a few MiB.
@@ -84,12 +84,11 @@ pub(crate) fn simulate(
     arguments: Bound<'_, PyDict>,
     workload_json: Option<String>,
 ) -> PyResult<String> {
-    let named = NamedArguments(arguments);
-    let machine = named.machine()?;
-    let engine = named.text("engine")?.unwrap_or_else(|| "auto".to_owned());
-    let engine = one_of("engine", &engine, ENGINES)?;
-    let workload = named.text("workload")?.map(PathBuf::from);
-    let parameters = named.text("parameters")?.map(PathBuf::from);
+    let arguments = NamedArguments(arguments);
+    let machine = arguments.machine()?;
+    let engine = arguments.choice("engine")?.unwrap_or_default();
+    let workload = arguments.text("workload")?.map(PathBuf::from);
+    let parameters = arguments.text("parameters")?.map(PathBuf::from);
     Ok(py.detach(|| {
         let fabric = machine.read(LookDepth::Full)?;
         let text = workload_text(workload_json, workload.as_deref())?;
@@ -106,13 +105,6 @@ pub(crate) fn simulate(
         json(&record)
     })?)
 }
-
-const ENGINES: &[(&str, Engine)] = &[
-    ("auto", Engine::Auto),
-    ("closed", Engine::Closed),
-    ("flow", Engine::Flow),
-    ("tlp", Engine::Tlp),
-];
 
 fn read(what: &str, path: &std::path::Path, most: u64) -> Result<String, ErrorDetails> {
     let what = format!("read {what} {}", path.display());

@@ -15,7 +15,7 @@ use peerlane_scan::{
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-use crate::arguments::one_of;
+use crate::arguments::named;
 use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::json as text;
 use crate::watch::PyWatch;
@@ -192,7 +192,7 @@ pub(crate) fn make_haystack(
     per_mille: u32,
     format: String,
 ) -> PyResult<u32> {
-    let form = one_of("format", &format, FORMATS)?;
+    let format: Encoding = named("format", &format)?;
     let mut watched = PyWatch::new(None, None);
     let watch = &mut watched;
     let result = py.detach(move || {
@@ -204,7 +204,7 @@ pub(crate) fn make_haystack(
             scales: vec![1.0],
             rotations: vec![0.0],
         };
-        match store(&recipe, &folder, form, || watch.stop_requested()) {
+        match store(&recipe, &folder, format, || watch.stop_requested()) {
             Ok(Some(planted)) => Ok(planted),
             Ok(None) => Err(ErrorDetails::new(ExceptionKind::Interrupted, "interrupted")),
             Err(error @ HaystackError::Used { .. }) => {
@@ -216,12 +216,3 @@ pub(crate) fn make_haystack(
     });
     watched.end(result)
 }
-
-const FORMATS: &[(&str, (Encoding, &str))] = &[
-    ("pgm", (Encoding::Pgm, "pgm")),
-    ("bmp", (Encoding::Bmp, "bmp")),
-    ("tiff", (Encoding::Tiff, "tiff")),
-    ("jpeg", (Encoding::Jpeg, "jpg")),
-    ("png", (Encoding::Png, "png")),
-    ("webp", (Encoding::Webp, "webp")),
-];

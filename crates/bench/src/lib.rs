@@ -1,7 +1,7 @@
 //! Measures: carries workloads out, often enough, and states the evidence behind a figure.
 //!
-//! Leaves out how figures are shown. The one thing to know: a result whose evidence contradicts its
-//! route is an error here, never a figure.
+//! Leaves out how figures are shown. A result whose evidence contradicts its route is an error
+//! here, never a figure.
 #![forbid(unsafe_code)]
 
 pub mod attach;

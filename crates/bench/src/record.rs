@@ -1,7 +1,7 @@
 //! Checks that a record can be true, before anything is concluded from it.
 //!
-//! A record may come from anybody, or from a disk that lost a page. The one thing to know: its
-//! summaries are computed again from its runs, so every figure shown is one that the runs have.
+//! A record may come from anybody, or from a disk that lost a page. Its summaries are computed
+//! again from its runs, so that no figure is shown that no run has.
 
 use std::collections::{BTreeSet, HashMap};
 

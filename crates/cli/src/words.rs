@@ -5,7 +5,6 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
 use crate::args::{self, Cli};
@@ -16,7 +15,7 @@ use crate::printer::{Printer, escaped};
 
 /// Reads a command line, or reports its fault.
 pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
-    let error = match parse(words) {
+    let error = match args::try_parse(words) {
         Ok(cli) => return Ok(cli),
         Err(error) => error,
     };
@@ -33,7 +32,7 @@ pub(crate) fn read(words: &[OsString], printer: Printer) -> Result<Cli, Exit> {
     }
     let shown: Vec<OsString> =
         words.iter().map(|word| escaped(&word.to_string_lossy()).into()).collect();
-    let error = match parse(&shown) {
+    let error = match args::try_parse(&shown) {
         _ if shown == words => error,
         Err(error) => error,
         Ok(_) => args::command().error(ErrorKind::InvalidValue, "a word has control characters"),
@@ -59,11 +58,6 @@ fn as_failure(error: &clap::Error) -> Failure {
     Failure::new(what.join(" ")).hint(tip.map(str::to_owned))
 }
 
-fn parse(words: &[OsString]) -> Result<Cli, clap::Error> {
-    let matches = args::command().try_get_matches_from(words)?;
-    Cli::from_arg_matches(&matches)
-}
-
 /// The word that has to be text and is none: others, such as names of files, need not be.
 fn no_text(words: &[OsString]) -> Option<&OsStr> {
     let is_it = |index: &usize| {
@@ -72,7 +66,7 @@ fn no_text(words: &[OsString]) -> Option<&OsStr> {
             _ => word.to_string_lossy().into_owned().into(),
         });
         let alone: Vec<OsString> = alone.collect();
-        parse(&alone).is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
+        args::try_parse(&alone).is_err_and(|error| error.kind() == ErrorKind::InvalidUtf8)
     };
     let found = (0..words.len()).filter(|index| words[*index].to_str().is_none()).find(is_it)?;
     Some(&words[found])

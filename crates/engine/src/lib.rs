@@ -18,7 +18,6 @@ mod plan;
 mod transfer;
 
 pub use endpoints::cards::read_dna;
-pub use endpoints::far_side::{FarStatus, OtherExport};
 pub use endpoints::guard::{Surveyor, Surveys, overwrite_summary};
 pub use endpoints::{connection, suggestion};
 pub use io::clock::{Clock, MonotonicClock};
@@ -32,7 +31,7 @@ pub use plan::{
     plan_record, plan_verdict, probe, target_plan,
 };
 pub use transfer::copy::{
-    CopyError, CopyOptions, FanOut, Metadatum, Scrub, Sparse, Start, Tools, copy, copy_fan_out,
+    CopyError, CopyOptions, FanOut, Metadatum, Sparse, Start, Tools, copy, copy_fan_out,
 };
 pub use transfer::peer_proof::{PeerProofError, ProofLimits, prove_peers};
 pub use transfer::{export, load, prove, read, relay, shares, stages, verify};

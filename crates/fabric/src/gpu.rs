@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Fabric, Function, FunctionId, FunctionKind, names};
+use crate::{Fabric, Function, FunctionId, FunctionKind, pci_names};
 
 /// PCI vendor of NVIDIA's GPUs.
 pub const VENDOR_NVIDIA: u16 = 0x10de;
@@ -46,7 +46,7 @@ impl Generation {
     /// others.
     pub fn from_function(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
-        let name = names::device(vendor, function.device?)?;
+        let name = pci_names::device(vendor, function.device?)?;
         let chip = name.split(' ').next()?;
         let letters = chip.find(|character: char| character.is_ascii_digit())?;
         Some(match &chip[..letters] {
@@ -79,7 +79,7 @@ impl ConsumerLine {
     /// The line of an NVIDIA GPU whose product the PCI ID repository names; `None` for all others.
     pub fn from_function(function: &Function) -> Option<Self> {
         let vendor = function.vendor.filter(|&vendor| vendor == VENDOR_NVIDIA)?;
-        let name = names::device(vendor, function.device?)?;
+        let name = pci_names::device(vendor, function.device?)?;
         // Some numbers stand for a product of each kind.
         let is_also_for_work = ["Quadro", "Tesla", "NVS"].iter().any(|line| name.contains(line));
         let lines = [("GeForce", Self::GeForce), ("TITAN", Self::Titan)];
@@ -110,7 +110,7 @@ pub fn has_c2c(function: &Function) -> bool {
     /// Numbers of GB300, which older copies of the PCI ID repository lack.
     const GB300: [u16; 2] = [0x31c2, 0x31c3];
     let name =
-        vendor.zip(function.device).and_then(|(vendor, device)| names::device(vendor, device));
+        vendor.zip(function.device).and_then(|(vendor, device)| pci_names::device(vendor, device));
     let is_gb300 = vendor.is_some() && function.device.is_some_and(|id| GB300.contains(&id));
     is_gb300
         || name

@@ -3,7 +3,7 @@
 //! The registers of a tunnelled link state 2.5 GT/s whatever the tunnel carries (USB4 version 2.0, section 11.2.1),
 //! so the rate of such a link is unknown. The link from a port of a dock to the device in it is an ordinary one.
 
-use crate::{Function, FunctionKind, Parent, names};
+use crate::{Function, FunctionKind, Parent, pci_names};
 
 /// Identifier of Intel's vendor-specific capability for Thunderbolt (`PCI_VSEC_ID_INTEL_TBT` in
 /// include/linux/pci_ids.h).
@@ -41,7 +41,7 @@ pub(crate) fn forget_rates(functions: &mut [Function], is_marked: impl Fn(usize)
 /// Returns whether the PCI ID repository names a port as one of USB4 or Thunderbolt.
 fn is_by_name(function: &Function) -> bool {
     let name = function.vendor.zip(function.device);
-    let name = name.and_then(|(vendor, device)| names::device(vendor, device));
+    let name = name.and_then(|(vendor, device)| pci_names::device(vendor, device));
     name.is_some_and(|name| name.contains("Thunderbolt") || name.contains("USB4"))
 }
 

@@ -6,7 +6,7 @@
 //! has in its own form. Bus numbers are the firmware's.
 
 mod acs;
-mod place;
+mod addresses;
 
 use peerlane_fabric::{
     Acs, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind, InjectedError,
@@ -18,7 +18,7 @@ use crate::drives::{Drive, NamespaceImage};
 use crate::protocol::GuestPort;
 use crate::tools::QemuFeatures;
 use crate::{KernelImage, LabError};
-use place::PlacedFunction;
+use addresses::FunctionAddress;
 
 /// A machine as QEMU boots it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,18 +62,18 @@ pub(crate) fn build(
     features: QemuFeatures,
 ) -> Result<VirtualMachine, LabError> {
     let boot = machine.lab.clone().unwrap_or_default();
-    let places = place::all(machine)?;
+    let addresses = addresses::all(machine)?;
     let mut arguments = base(machine, &boot)?;
     let mut devices = Vec::new();
     let mut card_paths = Vec::new();
     for index in 1..machine.bridges.len() {
-        let bus = place::bridge_bus_number(index, machine)?;
+        let bus = addresses::bridge_bus_number(index, machine)?;
         device(
             &mut arguments,
             format!(
                 "pxb-pcie,id={},bus=pcie.0,addr={:02x}.0,bus_nr={bus}",
-                place::bridge_bus(index),
-                place::bridge_slot(index)
+                addresses::bridge_bus(index),
+                addresses::bridge_slot(index)
             ),
         );
     }
@@ -81,12 +81,12 @@ pub(crate) fn build(
         match function.kind {
             FunctionKind::Other if function.lab.is_ram_bar => {
                 let card = cards.iter().find(|card| card.function == id);
-                ram_bar(machine, function, &places[id.0], card, &mut arguments)?;
-                card_paths.push((function.name.clone(), places[id.0].path.clone()));
+                ram_bar(machine, function, &addresses[id.0], card, &mut arguments)?;
+                card_paths.push((function.name.clone(), addresses[id.0].path.clone()));
             }
             FunctionKind::Other => {}
             FunctionKind::RootPort | FunctionKind::UpstreamPort | FunctionKind::DownstreamPort => {
-                let port = port(machine, id, &places, features)?;
+                let port = port(machine, id, &addresses, features)?;
                 device(&mut arguments, port);
             }
             FunctionKind::Nvme if matches!(function.parent, Parent::Bridge(bridge) if bridge.0 > 0) =>
@@ -96,8 +96,8 @@ pub(crate) fn build(
             }
             FunctionKind::Nvme => {
                 let drive = drives.iter().find(|drive| drive.function == id);
-                nvme(machine, function, &places[id.0], drive, features, &mut arguments)?;
-                devices.push((function.name.clone(), places[id.0].id().to_owned()));
+                nvme(machine, function, &addresses[id.0], drive, features, &mut arguments)?;
+                devices.push((function.name.clone(), addresses[id.0].id().to_owned()));
             }
             FunctionKind::OtherBridge
             | FunctionKind::Gpu
@@ -112,7 +112,7 @@ pub(crate) fn build(
         }
     }
     ports(&mut arguments);
-    let kernel_parameters = kernel_parameters(machine, &boot, &places, kernel)?;
+    let kernel_parameters = kernel_parameters(machine, &boot, &addresses, kernel)?;
     Ok(VirtualMachine { arguments, devices, cards: card_paths, kernel_parameters })
 }
 
@@ -178,11 +178,11 @@ fn refuse(machine: &Fabric, function: &Function, reason: &str) -> LabError {
 
 /// A port of the root complex or of a switch.
 ///
-/// QEMU's switch ports have no ACS; its root port has, and works in a downstream port's place.
+/// QEMU's switch ports have no ACS; its root port has, and works in a downstream port's address.
 fn port(
     machine: &Fabric,
     id: FunctionId,
-    places: &[PlacedFunction],
+    addresses: &[FunctionAddress],
     features: QemuFeatures,
 ) -> Result<String, LabError> {
     let function = machine.function(id);
@@ -194,7 +194,7 @@ fn port(
         let reason = "its ACS is unknown: state `acs` in a machine file";
         return Err(refuse(machine, function, reason));
     }
-    let place = &places[id.0];
+    let address = &addresses[id.0];
     let model = match (function.kind, above) {
         (FunctionKind::RootPort, None) => "pcie-root-port",
         (
@@ -207,7 +207,7 @@ fn port(
         },
         _ => return Err(refuse(machine, function, "a port of this kind cannot hang there")),
     };
-    let mut text = format!("{model},id={},{}", place.id(), place.options());
+    let mut text = format!("{model},id={},{}", address.id(), address.options());
     if function.kind == FunctionKind::UpstreamPort {
         if matches!(function.acs, Acs::Present { .. }) {
             return Err(refuse(machine, function, "QEMU's upstream port has no ACS"));
@@ -232,15 +232,15 @@ fn port(
 fn nvme(
     machine: &Fabric,
     function: &Function,
-    place: &PlacedFunction,
+    address: &FunctionAddress,
     drive: Option<&Drive>,
     features: QemuFeatures,
     arguments: &mut Vec<String>,
 ) -> Result<(), LabError> {
     let mut text =
-        format!("nvme,id={},{},serial={}", place.id(), place.options(), escape(&function.name));
+        format!("nvme,id={},{},serial={}", address.id(), address.options(), escape(&function.name));
     if function.lab.multipath {
-        let subsystem = format!("subsystem-{}", place.id());
+        let subsystem = format!("subsystem-{}", address.id());
         device(arguments, format!("nvme-subsys,id={subsystem},nqn={}", escape(&function.name)));
         text.push_str(&format!(",subsys={subsystem}"));
     }
@@ -259,14 +259,14 @@ fn nvme(
     }
     device(arguments, text);
     if let Some(backing) = drive.and_then(|drive| drive.namespace.as_ref()) {
-        namespace(function, place, backing, arguments)?;
+        namespace(function, address, backing, arguments)?;
     }
     Ok(())
 }
 
 fn namespace(
     function: &Function,
-    place: &PlacedFunction,
+    address: &FunctionAddress,
     backing: &NamespaceImage,
     arguments: &mut Vec<String>,
 ) -> Result<(), LabError> {
@@ -300,7 +300,7 @@ fn namespace(
         arguments,
         format!(
             "nvme-ns,drive={id},bus={},nsid={},logical_block_size={},physical_block_size={}{}",
-            place.id(),
+            address.id(),
             backing.nsid,
             backing.logical_block.0,
             backing.physical_block.0.max(backing.logical_block.0),
@@ -314,7 +314,7 @@ fn namespace(
 fn ram_bar(
     machine: &Fabric,
     function: &Function,
-    place: &PlacedFunction,
+    address: &FunctionAddress,
     card: Option<&LabCard>,
     arguments: &mut Vec<String>,
 ) -> Result<(), LabError> {
@@ -335,7 +335,7 @@ fn ram_bar(
             });
         }
     };
-    let id = place.id();
+    let id = address.id();
     arguments.extend([
         "-object".to_owned(),
         format!(
@@ -344,7 +344,7 @@ fn ram_bar(
             escape(memory)
         ),
     ]);
-    device(arguments, format!("ivshmem-plain,id={id},{},memdev=memory-{id}", place.options()));
+    device(arguments, format!("ivshmem-plain,id={id},{},memdev=memory-{id}", address.options()));
     Ok(())
 }
 
@@ -403,7 +403,7 @@ fn ports(arguments: &mut Vec<String>) {
 fn kernel_parameters(
     machine: &Fabric,
     boot: &LabBoot,
-    places: &[PlacedFunction],
+    addresses: &[FunctionAddress],
     kernel: &KernelImage,
 ) -> Result<Vec<String>, LabError> {
     /// COMMAND_LINE_SIZE of arch/x86/include/asm/setup.h.
@@ -444,7 +444,7 @@ fn kernel_parameters(
         )));
     }
     if !boot.kernel_args.iter().any(sets_acs) {
-        parameters.extend(acs::parameter(machine, places, kernel, has_iommu(machine))?);
+        parameters.extend(acs::parameter(machine, addresses, kernel, has_iommu(machine))?);
     }
     parameters.extend(boot.kernel_args.iter().cloned());
     if parameters.join(" ").len() >= LONGEST {

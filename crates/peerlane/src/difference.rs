@@ -1,6 +1,6 @@
 //! Changes between two machines, as `peerlane topo diff` prints them.
 
-use peerlane_fabric::{Fabric, FunctionId, names};
+use peerlane_fabric::{Fabric, FunctionId, pci_names};
 use peerlane_reach::{
     ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference, MapType,
     UncomparedFact,
@@ -262,8 +262,8 @@ impl Words<'_> {
     /// Maker and product of a function.
     fn product(self, function: ComparedFunction) -> Option<String> {
         match (function.before, function.after) {
-            (_, Some(id)) => names::look_up(self.after.function(id)),
-            (Some(id), None) => names::look_up(self.before.function(id)),
+            (_, Some(id)) => pci_names::look_up(self.after.function(id)),
+            (Some(id), None) => pci_names::look_up(self.before.function(id)),
             (None, None) => None,
         }
     }

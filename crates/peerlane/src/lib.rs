@@ -100,9 +100,9 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, DEADLINE, FanOut, Metadatum, MonotonicClock, Phase, PlanError,
-    RouteAnswer, RouteWord, Scrub, Sparse, Start, Surveyor, Surveys, Tools, Watch, copy,
-    copy_fan_out, endpoints::EndError, examine, examine_copy, explain, journal, load, plan,
-    plan_fan_out, plan_record, probe, read, route_answer, verify,
+    RouteAnswer, RouteWord, Sparse, Start, Surveyor, Surveys, Tools, Watch, copy, copy_fan_out,
+    endpoints::EndError, examine, examine_copy, explain, journal, load, plan, plan_fan_out,
+    plan_record, probe, read, route_answer, verify,
 };
 pub use peerlane_fabric::{DiscoverError, Fabric};
 pub use peerlane_memory::{Lent, MemoryError, Region, cuda, host, lent};
@@ -111,7 +111,7 @@ pub use peerlane_results::{
     RouteChoice, TargetOutcome, VerifyMode, VerifyRecord, Warning, Workload,
 };
 pub use peerlane_sim::{parameters, predict, reproduce};
-pub use peerlane_units::{ByteRate, Bytes, Nanos};
+pub use peerlane_units::{ByteRate, Bytes, Named, Nanos};
 
 /// A random seed, for all that the engine draws by chance.
 pub fn seed() -> u64 {

@@ -1,7 +1,7 @@
 //! Records for people: HTML, Markdown, CSV, SVG, traces. One file a format.
 //!
-//! Leaves out measuring and predicting. The one thing to know: it shows the content of records and
-//! never computes a figure that they do not support.
+//! Leaves out measuring and predicting. It shows what records hold and never computes a figure that
+//! they do not support.
 #![forbid(unsafe_code)]
 
 mod account;

@@ -1,7 +1,7 @@
 //! Records as they come: JSON of any kind that this program writes, bounded, and told apart by schema.
 //!
-//! Leaves out reading files. The one thing to know: a record may come from anyone, so sizes are
-//! bounded here and text is made safe where it is shown.
+//! Leaves out reading files. Whoever wrote a record may have been anybody, so sizes are bounded
+//! here and text is made safe where it is shown.
 
 use peerlane_results::{
     BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, Comparison, CopyRecord,

@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Asked, EndpointFacts, ExportStatus, Limit, Machine, MemoryFacts, MemoryKind, Route,
-    RouteEvidence, RouteVerdict, Shape, VerifyMode, Warning,
+    Asked, EndpointFacts, Limit, Machine, MemoryFacts, Route, RouteEvidence, RouteVerdict, Shape,
+    VerifyMode, Warning,
 };
 
 /// Schema of [`CopyRecord`].
@@ -125,8 +125,6 @@ pub struct CompletedCopy {
     pub cpu: CpuTime,
     /// Host-memory traffic.
     pub host_memory: HostMemoryTraffic,
-    /// Clearing of the device memory after the copy.
-    pub scrubbed: Scrubbed,
     /// Check of the content at the target.
     pub verification: Verification,
     /// The account of each stage, in the order of their work.
@@ -135,8 +133,6 @@ pub struct CompletedCopy {
     pub evidence: Vec<RouteEvidence>,
     /// The verdict of all evidence on the route.
     pub verdict: RouteVerdict,
-    /// The other machines of remote ends.
-    pub far_sides: Vec<FarSide>,
     /// Warnings that concern this copy.
     pub warnings: Vec<Warning>,
     /// Ceilings on the path, lowest first.
@@ -160,19 +156,6 @@ pub struct StageRecord {
     pub root: Option<String>,
     /// Reason why there is no root.
     pub no_root: Option<String>,
-}
-
-/// The other machine of a remote end.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct FarSide {
-    /// Path of the end here.
-    pub end: String,
-    /// Memory of payload there; `None` where that is unknown.
-    pub memory: Option<MemoryKind>,
-    /// Reason for that.
-    pub reason: String,
-    /// The other machine's own account.
-    pub status: Option<ExportStatus>,
 }
 
 impl CompletedCopy {
@@ -268,15 +251,6 @@ pub struct HostMemoryTraffic {
     /// Bytes counted; `None` without a counter.
     pub bytes: Option<Bytes>,
     /// The counter, or the reason why there is none.
-    pub reason: String,
-}
-
-/// Clearing of device memory after a copy.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Scrubbed {
-    /// Device memory that was overwritten with zeroes by DMA.
-    pub bytes: Bytes,
-    /// Method of clearing, or the reason why the memory was not cleared.
     pub reason: String,
 }
 

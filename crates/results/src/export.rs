@@ -3,16 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use peerlane_units::Bytes;
-
 use crate::{EndpointFacts, Machine, MemoryKind, Warning};
 use peerlane_reach::MapType;
 
 /// Schema of [`ExportRecord`].
 pub const EXPORT_SCHEMA: &str = "peerlane.export/1";
-
-/// Schema of [`ExportStatus`].
-pub const EXPORT_STATUS_SCHEMA: &str = "peerlane.export-status/1";
 
 /// Exports of Peerlane on this machine: the one that begins, or all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -90,38 +85,4 @@ pub struct ExportMemory {
     pub is_permitted: bool,
     /// Reason for that.
     pub reason: String,
-}
-
-/// Use of an export since it began.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExportStatus {
-    /// [`EXPORT_STATUS_SCHEMA`].
-    pub schema: String,
-    /// NQN of the subsystem.
-    pub subsystem: String,
-    /// UUID of the namespace.
-    pub uuid: String,
-    /// Memory between drive and network, as the kernel accepted it.
-    pub memory: MemoryKind,
-    /// P2P memory that may hold payload; the kernel does not say which it chose.
-    pub pools: Vec<PoolUse>,
-    /// Bytes read from the drive.
-    pub read: Bytes,
-    /// Bytes written to the drive.
-    pub written: Bytes,
-    /// True once the export is undone.
-    pub has_ended: bool,
-}
-
-/// P2P memory of a function, and the most of it that was seen in use.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct PoolUse {
-    /// PCI address of the function.
-    pub address: String,
-    /// Size of the memory.
-    pub size: Bytes,
-    /// Most bytes in use in one sample, by any user of the memory.
-    pub most_used: Bytes,
-    /// Samples that found some of it in use.
-    pub samples_in_use: u64,
 }

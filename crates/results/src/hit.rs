@@ -1,5 +1,6 @@
 //! A hit of `peerlane scan`: an image, and the place of the picture in it.
 
+use peerlane_units::Named;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -44,4 +45,8 @@ pub enum ScanMethod {
     Ncc,
     /// Linear correlation with the edges of the picture by Fourier transform, as in Donard's program.
     Donard,
+}
+
+impl Named for ScanMethod {
+    const NAMES: &'static [(&'static str, Self)] = &[("ncc", Self::Ncc), ("donard", Self::Donard)];
 }

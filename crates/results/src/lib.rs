@@ -27,17 +27,15 @@ mod workload;
 
 pub use bench::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CpuCost, Direction, FlowRecord, Gain, LinkLoad,
-    LocationEffect, PageFaults, Places, Prediction, RateDifference, RouteEvidence, RouteVerdict,
-    Spread, Summary,
+    LocationEffect, PageFaults, Places, Prediction, Spread, Summary,
 };
 pub use compare::{
     COMPARE_SCHEMA, CaseComparison, Change, CompareRecord, ComparedRun, Comparison, Incomparable,
     NodeComparison, WhichRun,
 };
 pub use copy::{
-    BytesByRoute, COPY_SCHEMA, CompletedCopy, Content, CopyFailure, CopyRecord, CpuTime, FarSide,
-    HostMemoryTraffic, JobOutcome, Latency, Percentiles, Scrubbed, StageRecord, TargetOutcome,
-    Verification,
+    BytesByRoute, COPY_SCHEMA, CompletedCopy, Content, CopyFailure, CopyRecord, CpuTime,
+    HostMemoryTraffic, JobOutcome, Latency, Percentiles, StageRecord, TargetOutcome, Verification,
 };
 pub use doctor::{
     AssumedSetting, Cost, DOCTOR_SCHEMA, DoctorRecord, Finding, FindingKind, Fix, LibrarySetting,
@@ -46,10 +44,7 @@ pub use doctor::{
 pub use ends::{EndpointFacts, EndpointKind, MemoryFacts, MemoryKind, NetworkFacts};
 pub use error::{ERROR_SCHEMA, ErrorRecord};
 pub use evidence::{Evidence, RouteEvidence, RouteVerdict};
-pub use export::{
-    EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, Export, ExportMemory, ExportRecord, ExportStatus, PoolUse,
-    ServedExport,
-};
+pub use export::{EXPORT_SCHEMA, Export, ExportMemory, ExportRecord, ServedExport};
 pub use hit::{HIT_SCHEMA, HitRecord, ScanMethod};
 pub use machine::{Machine, warnings_of_machine};
 pub use nodes::{

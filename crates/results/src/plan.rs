@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_units::{ByteRate, Bytes, Named};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -112,13 +112,14 @@ impl fmt::Display for Route {
     }
 }
 
+impl Named for RouteChoice {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("p2p", Self::P2p), ("host", Self::Host)];
+}
+
 impl fmt::Display for RouteChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Auto => "auto",
-            Self::P2p => "p2p",
-            Self::Host => "host",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -135,13 +136,14 @@ pub enum VerifyMode {
     None,
 }
 
+impl Named for VerifyMode {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("sample", Self::Sample), ("full", Self::Full), ("none", Self::None)];
+}
+
 impl fmt::Display for VerifyMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Sample => "sample",
-            Self::Full => "full",
-            Self::None => "none",
-        })
+        f.pad(self.name())
     }
 }
 

@@ -67,8 +67,6 @@ pub enum PhaseKind {
     Move,
     /// Written data is flushed.
     Flush,
-    /// Device memory is overwritten: host memory is used on purpose.
-    Scrub,
     /// Content is compared, by host memory on purpose.
     Verify,
 }

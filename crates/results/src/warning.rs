@@ -280,9 +280,7 @@ impl Warning {
                 "nothing is left to do; `peerlane verify` compares once more"
             }
             Self::JournalNotSaved { .. } => "keep the journal elsewhere with `--journal FILE`",
-            Self::NotScrubbed { .. } => {
-                "another copy through the same memory clears it, or reset the drive that lends it"
-            }
+            Self::NotScrubbed { .. } => "reset the drive that lends it",
             Self::NotGuarded { .. } => "plan on the machine itself before you copy there",
             Self::SharedTarget { .. } => {
                 "make sure that no other host uses it: nothing here can tell"
@@ -369,7 +367,7 @@ impl fmt::Display for Warning {
                 write!(f, "the journal was not saved at times: {reason}")
             }
             Self::NotScrubbed { reason } => {
-                write!(f, "device memory was not cleared after the copy: {reason}")
+                write!(f, "device memory was not cleared: {reason}")
             }
             Self::NotGuarded { why } => {
                 write!(f, "nothing is known of who uses the target: {why}")

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Named, Nanos};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -204,16 +204,20 @@ impl Path {
     }
 }
 
+impl Named for Path {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("p2p", Self::P2p),
+        ("host", Self::HostPipelined),
+        ("host-serial", Self::HostSerial),
+        ("host-page-cache", Self::HostPageCache),
+        ("host-mapped", Self::HostMapped),
+        ("host-cufile", Self::HostCufile),
+    ];
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::P2p => "p2p",
-            Self::HostPipelined => "host",
-            Self::HostSerial => "host-serial",
-            Self::HostPageCache => "host-page-cache",
-            Self::HostMapped => "host-mapped",
-            Self::HostCufile => "host-cufile",
-        })
+        f.pad(self.name())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Zero-mean normalised cross-correlation of a layer with every place of a plane.
 //!
-//! Leaves out which places are asked. The one thing to know: products are summed in one order without
-//! fused operations, so every processor finds the same scores, whatever its vectors.
+//! Leaves out which places are asked. Products are summed in one order without fused operations, so
+//! that every processor finds the same scores, whatever its vectors.
 //!
 //! The score is Lewis's (Fast Normalized Cross-Correlation, 1995): 1 for the picture itself under any
 //! gain and offset of brightness, 0 for anything unrelated.

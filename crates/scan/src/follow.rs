@@ -1,7 +1,7 @@
 //! A place of the coarse level on its way down to full resolution, on a processor or a GPU.
 //!
-//! The one thing to know: a [`Trail`] names the area that it wants scores of, and goes on by them.
-//! So a processor and a GPU look at the same places in the same order.
+//! A [`Trail`] says which area it wants scores of, and goes on by them. So a processor and a GPU
+//! look at the same places in the same order.
 
 use crate::correlate::{PictureLayer, Scores};
 use crate::picture::{Hit, Picture, margin};

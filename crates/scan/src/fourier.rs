@@ -1,8 +1,7 @@
 //! Correlation of large layers by Fourier transform, in double precision.
 //!
-//! Leaves out scores. The one thing to know: results differ from sums of products by rounding
-//! alone, far below the loss of single precision, so they tell where sums of products have to be
-//! made.
+//! Leaves out scores. Results differ from sums of products by rounding alone, far below what single
+//! precision loses, so that they tell where sums of products have to be made.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Finds a picture in many images as they stream from storage.
 //!
-//! Leaves out where the bytes come from and how hits are shown. The one thing to know: an image is
-//! searched at a coarse level first, and only places that look like the picture there are searched in full
-//! resolution; every hit that is reported was checked in full resolution. [`Donard`] is another search, for
+//! Leaves out where the bytes come from and how hits are shown. An image is searched at a coarse
+//! level first, and only what looks like the picture there is looked at in full resolution; every
+//! hit that is reported was checked in full resolution. [`Donard`] is another search, for
 //! comparison.
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,7 @@
 //! The picture that is looked for, made ready: at every level of resolution, without its mean.
 //!
-//! Leaves out reading it from a file. The one thing to know: how coarse a search may begin is found
-//! from the picture itself, by how much of its score is left when it lies between the coarse pixels.
+//! Leaves out reading it from a file. How coarse a search may begin is found from the picture
+//! itself, by how much of its score is left when it lies between the coarse pixels.
 
 use std::collections::HashSet;
 

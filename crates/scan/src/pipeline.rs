@@ -1,8 +1,8 @@
 //! Images through load and search at the same time: threads, and bounded queues between them.
 //!
-//! Leaves out the use of the answers. The one thing to know: at most twice as many images as
-//! threads are in memory, and answers come in no order. Threads that are inside a decoder or a system call when the
-//! scan is told to end are left to end by themselves.
+//! Leaves out what becomes of the answers. At most twice as many images as threads are in memory,
+//! and answers come in no order. Threads that are inside a decoder or a system call when the scan
+//! is told to end are left to end by themselves.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

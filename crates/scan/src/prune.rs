@@ -1,8 +1,8 @@
 //! Scores of large layers: only where a bound says that they may be high enough.
 //!
-//! The one thing to know: a Fourier transform gives the score of every place, except for rounding.
-//! If that and the largest loss of single precision reach the threshold, the score is made as
-//! everywhere else. So hits and scores are bit for bit those without it.
+//! A Fourier transform gives the score of every place but for rounding; where that and the most
+//! that single precision may lose reach the threshold, the score is made as everywhere else. So
+//! hits and scores are bit for bit those without it.
 
 use crate::correlate::{
     BoxSums, FLAT, LANES, PictureLayer, ROWS, Scores, places, scores, scores_in,

@@ -1,7 +1,6 @@
 //! Coarse to fine: every place at a coarse level, then only those that look like the picture there.
 //!
-//! Leaves out reading images. The one thing to know: every reported hit was scored in full
-//! resolution.
+//! Leaves out reading images. What is reported was scored in full resolution.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The fabric as a model: what a workload would do on a machine, before the machine is there.
 //!
-//! Leaves out what a machine really did, which is measured elsewhere. The one thing to know: every
-//! parameter says where it comes from, and every prediction is labelled as one.
+//! Leaves out what a machine really did, which is measured elsewhere. Every parameter says where it
+//! comes from, and every prediction is labelled as one.
 #![forbid(unsafe_code)]
 
 mod closed;

@@ -1,4 +1,4 @@
-//! Quantities that must not be confused: [`Bytes`], [`ByteRate`], [`Nanos`].
+//! Quantities that must not be confused: [`Bytes`], [`ByteRate`], [`Nanos`]; and values [by name](Named).
 //!
 //! Sizes are printed in binary units (`64 KiB`), rates in decimal ones (`3.2 GB/s`). Both are read with
 //! the same suffixes: `K`, `M`, `G` are binary, `KB`, `MB`, `GB` decimal. Durations are nanoseconds.
@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod named;
 mod nanos;
 mod rate;
 mod schema;
@@ -15,6 +16,7 @@ use std::fmt;
 use serde::de::{self, Visitor};
 
 pub use bytes::Bytes;
+pub use named::Named;
 pub use nanos::Nanos;
 pub use rate::ByteRate;
 

@@ -1,9 +1,8 @@
 //! Compares two runs of a workload: faster or slower, by how much, how sure.
 //!
-//! Leaves out why. The one thing to know: a test of two records knows only how runs of one record
-//! differ from each other. A change between two records and not within one (heat, a neighbour,
-//! another boot) looks like a difference. Records made in turns are there for that, and the
-//! threshold.
+//! Leaves out why. A test of two records knows only how runs of one record differ from each other;
+//! what changes between two records and not within one (heat, a neighbour, another boot) looks like
+//! a difference. Records made in turns are there for that, and the threshold.
 
 mod comparable;
 mod nodes;

@@ -1,7 +1,7 @@
 //! Guards against nonsense: figures that cannot be are errors, those that mislead carry warnings.
 //!
-//! Leaves out how the route is known, which is the crate `evidence`. The one thing to know: an error here
-//! means that the run is not a result, whatever its figures are; nothing of it may be shown as one.
+//! Leaves out how the route is known, which is the crate `evidence`. An error here means that the
+//! run is not a result, whatever its figures are; nothing of it may be shown as one.
 
 mod ceilings;
 mod clock;

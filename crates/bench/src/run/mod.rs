@@ -1,7 +1,7 @@
 //! Carries a workload out on this machine: every case as often as asked, in random order, saved as it goes.
 //!
-//! Leaves out who watches and where the record is kept: a [`WorkloadProgress`] is told. The one thing to know:
-//! a run whose evidence contradicts its route ends the workload as an error, and is in no record.
+//! Leaves out who watches and where the record is kept: a [`WorkloadProgress`] is told. A run whose
+//! evidence contradicts its route ends the workload as an error, and is in no record.
 
 mod case;
 mod error;

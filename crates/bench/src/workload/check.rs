@@ -1,7 +1,7 @@
 //! Checks of a workload from any source: flags, a file, or a record that is resumed.
 //!
-//! Leaves out devices. The one thing to know: sums of sizes and offsets of a workload that passes fit
-//! 63 bits, as offsets of files do.
+//! Leaves out devices. Sums of sizes and offsets of a workload that passes fit 63 bits, as offsets
+//! of files do.
 
 use std::collections::BTreeSet;
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use peerlane_results::{CaseSpec, Flow, Path};
+use peerlane_units::Named as _;
 
 use super::matrix::pairs;
 use super::{Brief, BriefError, Pattern};
@@ -13,12 +14,7 @@ pub(super) fn cases(brief: &Brief) -> Result<(String, Vec<CaseSpec>), BriefError
         return Err(brief.missing("two drives at least"));
     }
     let pattern = brief.pattern.unwrap_or(Pattern::Pairs);
-    let name = match pattern {
-        Pattern::Pairs => "pairs",
-        Pattern::Permutation => "permutation",
-        Pattern::Incast => "incast",
-        Pattern::AllToAll => "all-to-all",
-    };
+    let name = pattern.name();
     let routes = brief.routes(&[Path::P2p, Path::HostPipelined]);
     let mut cases = Vec::new();
     for (block, path) in pairs(&brief.blocks(), &routes) {

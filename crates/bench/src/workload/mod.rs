@@ -1,9 +1,9 @@
 //! Workloads from a few words: flags of the program, or a short TOML file, into every case of a benchmark.
 //!
-//! A person writes a [`Brief`]; [`Brief::build`] turns it into a
+//! A [`Brief`] is what a person says; [`Brief::build`] turns it into a
 //! [`Workload`](peerlane_results::Workload), which names every transfer. Leaves out whether the
-//! ends exist: the run finds that. The one thing to know: on a drive that is read and written in
-//! one workload, the written ranges lie behind the read one, each as long as it.
+//! ends exist: what carries the workload out finds that. On a drive that is read and written in one
+//! workload, the written ranges lie behind the read one, each as long as it.
 
 mod build;
 mod check;
@@ -16,7 +16,7 @@ mod sweep;
 mod text;
 
 use peerlane_results::{FlowStage, Order, Path, WorkloadKind};
-use peerlane_units::{ByteRate, Bytes, Nanos};
+use peerlane_units::{ByteRate, Bytes, Named, Nanos};
 use serde::{Deserialize, Serialize};
 
 pub use build::BriefError;
@@ -151,4 +151,13 @@ pub enum Pattern {
     Incast,
     /// Each to each other.
     AllToAll,
+}
+
+impl Named for Pattern {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("pairs", Self::Pairs),
+        ("permutation", Self::Permutation),
+        ("incast", Self::Incast),
+        ("all-to-all", Self::AllToAll),
+    ];
 }

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use peerlane_engine::stages::Stages;
-use peerlane_engine::{Metadatum, Scrub, Sparse};
+use peerlane_engine::{Metadatum, Sparse};
 use peerlane_units::ByteRate;
 
+use super::named::named;
 use super::{ProgressArgs, TransferArgs, size};
 
 /// Arguments of `peerlane copy`.
@@ -52,18 +53,13 @@ pub(crate) struct CopyArgs {
     /// Skip holes of a source file: auto, or never
     ///
     /// auto skips holes and zeroes them on a target that contains data; never moves them like data.
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
-    sparse: SparseArg,
-    /// Clear device memory after use: auto, or never
-    ///
-    /// auto overwrites it by DMA before the next user can have it; never leaves payload in it.
-    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
-    scrub: ScrubArg,
+    #[arg(long, value_name = "WHEN", value_parser = named::<Sparse>(), default_value = "auto")]
+    pub(crate) sparse: Sparse,
     /// Preserve metadata of a source file, e.g. mode,timestamps
     ///
     /// mode includes the access control list.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    preserve: Vec<PreserveArg>,
+    #[arg(long, value_name = "LIST", value_parser = named::<Metadatum>(), value_delimiter = ',')]
+    pub(crate) preserve: Vec<Metadatum>,
     /// Limit the payload rate to RATE a second, e.g. 200M
     ///
     /// RATE is decimal. It holds after the first block, for all copies of a batch together; proof and
@@ -95,35 +91,11 @@ pub(crate) struct CopyArgs {
     /// A contradicted route is an error.
     #[arg(long, value_name = "SOURCE", value_enum, conflicts_with = "dry_run")]
     evidence: Option<EvidenceArg>,
-    /// Add the account of the other machine to the record
-    ///
-    /// FILE is what `peerlane export --status` writes there; it is read before and after the copy.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["dry_run", "batch"])]
-    pub(crate) far_status: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) progress: ProgressArgs,
 }
 
 impl CopyArgs {
-    /// Metadata that a target file takes from its source file.
-    pub(crate) fn preserve(&self) -> Vec<Metadatum> {
-        let metadatum = |one: &PreserveArg| match one {
-            PreserveArg::Mode => Metadatum::Mode,
-            PreserveArg::Timestamps => Metadatum::Timestamps,
-            PreserveArg::Ownership => Metadatum::Ownership,
-            PreserveArg::Xattr => Metadatum::Xattr,
-        };
-        self.preserve.iter().map(metadatum).collect()
-    }
-
-    /// Treatment of holes.
-    pub(crate) fn sparse(&self) -> Sparse {
-        match self.sparse {
-            SparseArg::Auto => Sparse::Auto,
-            SparseArg::Never => Sparse::Never,
-        }
-    }
-
     /// Options of the stages, next to their names.
     pub(crate) fn stages(&self) -> Stages {
         Stages { manifest: self.manifest.clone(), twin: self.stage_twin.clone() }
@@ -133,37 +105,9 @@ impl CopyArgs {
     pub(crate) fn watch_dma(&self) -> bool {
         self.evidence.is_some()
     }
-
-    /// Treatment of device memory after the copy.
-    pub(crate) fn scrub(&self) -> Scrub {
-        match self.scrub {
-            ScrubArg::Auto => Scrub::Auto,
-            ScrubArg::Never => Scrub::Never,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum EvidenceArg {
     Dma,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PreserveArg {
-    Mode,
-    Timestamps,
-    Ownership,
-    Xattr,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum SparseArg {
-    Auto,
-    Never,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum ScrubArg {
-    Auto,
-    Never,
 }

@@ -1,9 +1,8 @@
 //! `peerlane export`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_engine::endpoints::NVME_PORT;
 use peerlane_nvmet::{AllowedHosts, Listen, Nqn};
 use peerlane_units::Nanos;
@@ -27,8 +26,8 @@ pub(crate) struct ExportArgs {
     #[arg(value_name = "DRIVE", required_unless_present_any = ["list", "remove"])]
     pub(crate) drive: Option<String>,
     /// Choose the transport; loop serves this machine only
-    #[arg(long, value_name = "TRANSPORT", value_enum, default_value = "tcp", requires = "drive")]
-    transport: TransportArg,
+    #[arg(long, value_name = "TRANSPORT", value_parser = Listen::TRANSPORTS, default_value = "tcp", requires = "drive")]
+    pub(crate) transport: String,
     /// Listen on this address, e.g. 10.0.0.1, 10.0.0.1:4421 or fd00::1
     ///
     /// The port is 4420 unless given.
@@ -48,9 +47,6 @@ pub(crate) struct ExportArgs {
     /// `cat /etc/nvme/hostnqn` shows the NQN of a host.
     #[arg(long, value_name = "HOSTNQN|any", value_parser = Nqn::new, required_unless_present_any = ["list", "remove"])]
     allow: Vec<Nqn>,
-    /// Write hosts' traffic and P2P memory use to FILE each second
-    #[arg(long, value_name = "FILE", requires = "drive")]
-    pub(crate) status: Option<PathBuf>,
     /// List exports of this program, with leftovers of killed runs
     #[arg(long, conflicts_with_all = ["drive", "remove"])]
     pub(crate) list: bool,
@@ -71,13 +67,6 @@ pub(crate) enum AskedMemory {
     Off,
     /// P2P memory by its name or PCI address.
     Named(String),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum TransportArg {
-    Tcp,
-    Rdma,
-    Loop,
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
@@ -101,22 +90,12 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 impl ExportArgs {
     /// Transport and address; `None` if the address is missing.
     pub(crate) fn listen(&self) -> Option<Listen> {
-        match (self.transport, self.listen) {
-            (TransportArg::Loop, _) => Some(Listen::Loop),
-            (TransportArg::Tcp, address) => address.map(Listen::Tcp),
-            (TransportArg::Rdma, address) => address.map(Listen::Rdma),
-        }
-    }
-
-    /// The transport as the option names it.
-    pub(crate) fn transport(&self) -> String {
-        let value = self.transport.to_possible_value();
-        value.map(|value| value.get_name().to_owned()).unwrap_or_default()
+        Listen::new(&self.transport, self.listen)
     }
 
     /// True if `--listen` has no effect.
     pub(crate) fn has_idle_address(&self) -> bool {
-        self.transport == TransportArg::Loop && self.listen.is_some()
+        self.listen.is_some() && self.listen().is_some_and(|listen| listen.address().is_none())
     }
 
     /// Memory between drive and network.

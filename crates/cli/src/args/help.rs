@@ -1,9 +1,11 @@
 //! The command tree as help shows it: commands in groups, global options once.
 
-use clap::builder::StyledStr;
-use clap::{Command, CommandFactory};
+use std::ffi::OsString;
 
-use super::Cli;
+use clap::builder::StyledStr;
+use clap::{Command, CommandFactory, FromArgMatches as _};
+
+use super::{Cli, bench};
 
 /// Commands by purpose, those of a first hour first.
 const GROUPS: [(&str, &[&str]); 5] = [
@@ -21,9 +23,33 @@ pub(crate) fn bare_command() -> Command {
     let command = Cli::command();
     let names: Vec<String> =
         command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-    names.iter().fold(command, |command, name| {
+    let command = names.iter().fold(command, |command, name| {
         command.mut_subcommand(name, |below| below.disable_help_subcommand(true))
-    })
+    });
+    // They stand before or after the kind of benchmark.
+    command.mut_subcommand("bench", |bench| bench.mut_args(|option| option.global(true)))
+}
+
+/// Builds the parser, with what each command takes.
+pub(crate) fn built(mut command: Command) -> Command {
+    command.build();
+    command.mut_subcommand("bench", |bench| bench.mut_subcommands(bench::hide_refused))
+}
+
+/// Reads a command line.
+///
+/// # Errors
+/// What the parser says of words that it does not take.
+pub(crate) fn try_parse(words: &[OsString]) -> Result<Cli, clap::Error> {
+    let mut command = command();
+    let matches = command.try_get_matches_from_mut(words)?;
+    if let Some(("bench", below)) = matches.subcommand() {
+        let kind = below.subcommand();
+        let bench = command.find_subcommand("bench");
+        let found = kind.and_then(|(kind, below)| Some((bench?.find_subcommand(kind)?, below)));
+        found.map_or(Ok(()), |(kind, below)| bench::check(kind, below))?;
+    }
+    Cli::from_arg_matches(&matches)
 }
 
 /// Returns the parser of the program, with its help.
@@ -36,9 +62,8 @@ pub(crate) fn command_at_width(columns: usize) -> Command {
     with_help(bare_command().term_width(columns))
 }
 
-fn with_help(mut command: Command) -> Command {
-    command.build();
-    let command = command.mut_subcommand("help", |help| help.about(HELP_ABOUT));
+fn with_help(command: Command) -> Command {
+    let command = built(command).mut_subcommand("help", |help| help.about(HELP_ABOUT));
     let template = template(&command);
     without_globals(command).help_template(template)
 }
@@ -60,20 +85,21 @@ pub(crate) fn as_shown(help: &str) -> String {
     help.replace(WHOLE, " ")
 }
 
-/// Global options remain on every command; the help of the program alone shows them.
+/// Global options remain on every command; the help of the command that declares them shows them.
 fn without_globals(command: Command) -> Command {
-    let names: Vec<String> =
-        command.get_subcommands().map(|below| below.get_name().to_owned()).collect();
-    names.iter().fold(command, |command, name| {
-        command.mut_subcommand(name, |below| {
-            let below = below.mut_args(|arg| {
-                let is_global = arg.is_global_set();
-                if is_global { arg.hide(true) } else { arg }
-            });
-            let text = below.get_after_help().map(|text| format!("{text}\n\n"));
-            let text = whole(&text.unwrap_or_default()) + "Global options: peerlane help";
-            without_globals(below).after_help(text)
-        })
+    let above: Vec<clap::Id> = (command.get_arguments())
+        .filter(|arg| arg.is_global_set())
+        .map(|arg| arg.get_id().clone())
+        .collect();
+    command.mut_subcommands(|below| {
+        let shared = bench::shared_options(&below, &above);
+        let below = below.mut_args(|arg| {
+            let is_global = arg.is_global_set() && above.contains(arg.get_id());
+            if is_global { arg.hide(true) } else { arg }
+        });
+        let text = below.get_after_help().map(|text| format!("{text}\n\n"));
+        let text = whole(&text.unwrap_or_default()) + "Global options: peerlane help";
+        without_globals(below).after_help(shared + &text)
     })
 }
 

@@ -12,6 +12,7 @@ mod export;
 mod help;
 mod lab;
 mod machine;
+mod named;
 mod plan;
 mod progress;
 mod prove_peers;
@@ -30,15 +31,14 @@ pub(crate) use ask_library::AskLibraryArgs;
 pub(crate) use peerlane::size;
 
 pub(crate) use bench::{
-    AttachArgs, BenchArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, ModelArgs, On,
-    RoundtripArgs,
+    AttachArgs, BenchCommand, BenchCommandArgs, CompareArgs, HowArgs, ModelArgs, On, RoundtripArgs,
 };
 pub(crate) use capture::CaptureArgs;
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use copy::CopyArgs;
 pub(crate) use doctor::DoctorArgs;
 pub(crate) use export::{AskedMemory, ExportArgs};
-pub(crate) use help::{as_shown, bare_command, command, command_at_width};
+pub(crate) use help::{as_shown, bare_command, built, command, command_at_width, try_parse};
 pub(crate) use lab::{
     DemoArgs, DriveArg, HoldArgs, LabArgs, LabCommand, LeftoversArgs, MachineArgs, MachinesArgs,
     MomentArgs, RunArgs, ShellArgs,
@@ -50,10 +50,8 @@ pub(crate) use prove_peers::ProvePeersArgs;
 pub(crate) use reference::ReferenceArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use reproduce::ReproduceArgs;
-pub(crate) use scan::{
-    HayFormat, HaystackArgs, HaystackCommand, MakeArgs, MethodArg, ScanArgs, ScanOn,
-};
-pub(crate) use sim::{SimArgs, SimEngine};
+pub(crate) use scan::{HaystackArgs, HaystackCommand, MakeArgs, ScanArgs, ScanOn};
+pub(crate) use sim::SimArgs;
 pub(crate) use topo::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 pub(crate) use transfer::TransferArgs;
 pub(crate) use verify::VerifyArgs;

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use peerlane_engine::endpoints::{GpuName, Notation};
-use peerlane_results::ScanMethod;
+use peerlane_results::{RouteChoice, ScanMethod};
+use peerlane_scan::formats::Encoding;
 use peerlane_units::Nanos;
 
+use super::named::named;
 use super::size;
-use super::transfer::RouteArg;
 
 /// Arguments of `peerlane scan`.
 #[derive(Debug, Clone, Args)]
@@ -45,9 +46,11 @@ pub(crate) struct ScanArgs {
     pub(crate) rotations: Vec<f32>,
     /// Choose the search; donard is for comparison
     ///
-    /// donard searches one size, and its scores are not normalised.
-    #[arg(long, value_name = "METHOD", value_enum, default_value = "ncc")]
-    pub(crate) method: MethodArg,
+    /// ncc is normalised cross-correlation, coarse to fine. donard is linear correlation with the
+    /// picture's edges by Fourier transform, as in Donard's program: of one size, and its scores are not
+    /// normalised.
+    #[arg(long, value_name = "METHOD", value_parser = named::<ScanMethod>(), default_value = "ncc")]
+    pub(crate) method: ScanMethod,
     /// Set the least score of a hit [default: 0.9, by donard 250]
     ///
     /// By ncc the score is the correlation, and 1 is the picture itself; by donard a hit is above the
@@ -71,8 +74,8 @@ pub(crate) struct ScanArgs {
     /// Choose the route of images to the GPU
     ///
     /// auto, the default, falls back to host memory and says so; p2p refuses instead.
-    #[arg(long, value_name = "ROUTE", value_enum)]
-    pub(crate) route: Option<RouteArg>,
+    #[arg(long, value_name = "ROUTE", value_parser = named::<RouteChoice>())]
+    pub(crate) route: Option<RouteChoice>,
     /// Treat a request as stuck after TIME without an answer
     #[arg(long, value_name = "TIME", value_parser = size::duration)]
     pub(crate) timeout: Option<Nanos>,
@@ -92,24 +95,6 @@ fn on(text: &str) -> Result<ScanOn, String> {
         ("gpu" | "cuda", _) => Ok(ScanOn::Gpu(GpuName::Index(0))),
         (_, Ok(Notation::Gpu(gpu))) => Ok(ScanOn::Gpu(gpu)),
         _ => Err("cpu, gpu, or a GPU such as gpu:0 or gpu:0000:41:00.0 is needed".to_owned()),
-    }
-}
-
-/// Ways to look for a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MethodArg {
-    /// Normalised cross-correlation, coarse to fine
-    Ncc,
-    /// Linear correlation with the picture's edges by Fourier transform, as Donard's program
-    Donard,
-}
-
-impl From<MethodArg> for ScanMethod {
-    fn from(method: MethodArg) -> Self {
-        match method {
-            MethodArg::Ncc => Self::Ncc,
-            MethodArg::Donard => Self::Donard,
-        }
     }
 }
 
@@ -143,8 +128,8 @@ pub(crate) struct MakeArgs {
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) images: u32,
     /// Choose the format of the images
-    #[arg(long, value_name = "FORMAT", value_enum, default_value = "pgm")]
-    pub(crate) format: HayFormat,
+    #[arg(long, value_name = "FORMAT", value_parser = named::<Encoding>(), default_value = "pgm")]
+    pub(crate) format: Encoding,
     /// Set the mean width and height of images
     #[arg(long, value_name = "PIXELS", default_value = "2048", value_parser = clap::value_parser!(u32).range(640..=16_384))]
     pub(crate) side: u32,
@@ -162,31 +147,6 @@ pub(crate) struct MakeArgs {
     /// Write to a new or empty folder DIR
     #[arg(short, long, value_name = "DIR")]
     pub(crate) output: PathBuf,
-}
-
-/// Forms of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum HayFormat {
-    Pgm,
-    Bmp,
-    Tiff,
-    Jpeg,
-    Png,
-    Webp,
-}
-
-impl HayFormat {
-    /// Extension of such files' names.
-    pub(crate) fn extension(self) -> &'static str {
-        match self {
-            Self::Pgm => "pgm",
-            Self::Bmp => "bmp",
-            Self::Tiff => "tiff",
-            Self::Jpeg => "jpg",
-            Self::Png => "png",
-            Self::Webp => "webp",
-        }
-    }
 }
 
 fn scale(text: &str) -> Result<f32, String> {

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use peerlane_sim::predict::Engine;
+
+use super::named::named;
 
 /// Arguments of `peerlane sim`.
 #[derive(Debug, Clone, Args)]
@@ -56,8 +59,12 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
     /// Choose the engine: bounds of each transfer, shared flows, or packets
-    #[arg(long, value_name = "ENGINE", default_value = "auto")]
-    pub(crate) engine: SimEngine,
+    ///
+    /// closed gives bounds of each transfer alone, whose sum may be beyond what they share; flow has flows
+    /// that share links; tlp has packets. auto is packets up to 128 transfers of a case, and flows beyond;
+    /// the record says which and why.
+    #[arg(long, value_name = "ENGINE", value_parser = named::<Engine>(), default_value = "auto")]
+    pub(crate) engine: Engine,
     /// Take parameters from FILE before the built-in ones
     ///
     /// They are parameters of drives and host.
@@ -78,18 +85,4 @@ pub(crate) struct SimArgs {
     /// Write the record to FILE, as `peerlane bench` does
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-}
-
-/// An engine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SimEngine {
-    /// Packets up to 128 transfers of a case, flows beyond; the record says which and why
-    #[default]
-    Auto,
-    /// Bounds of each transfer alone: their sum may be beyond what they share
-    Closed,
-    /// Flows that share links
-    Flow,
-    /// Packets
-    Tlp,
 }

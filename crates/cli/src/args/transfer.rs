@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_engine::stage::StageName;
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
 use peerlane_units::{Bytes, Nanos};
 
+use super::named::named;
 use super::size;
 
 /// Endpoints and how data gets from one to the others.
@@ -23,14 +24,14 @@ pub(crate) struct TransferArgs {
     /// Run the copies that FILE lists (TOML)
     ///
     /// Each is a table `[[copy]]` with source, target or targets, and any of route, via, block, depth,
-    /// offset, length, target-offset, verify, force, sparse, scrub, preserve, limit, timeout. Values
+    /// offset, length, target-offset, verify, force, sparse, preserve, limit, timeout. Values
     /// that it leaves out are those of the command line. Relative paths begin at the current
     /// directory.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "targets"])]
     pub(crate) batch: Option<PathBuf>,
     /// Choose the route; auto falls back to host memory, p2p refuses instead
-    #[arg(long, value_name = "ROUTE", value_enum, default_value = "auto")]
-    route: RouteArg,
+    #[arg(long, value_name = "ROUTE", value_parser = named::<RouteChoice>(), default_value = "auto")]
+    route: RouteChoice,
     /// Move data through MEMORY, e.g. cmb:nvme2 or gpu:0
     ///
     /// Others: p2pmem:0000:06:00.0, fpga:0000:04:00.1, host.
@@ -54,8 +55,8 @@ pub(crate) struct TransferArgs {
     /// Compare the target afterwards: a sample, all, or nothing
     ///
     /// A sample has the first and the last block, and one of each stretch between them.
-    #[arg(long, value_name = "MODE", value_enum, default_value = "sample")]
-    verify: VerifyArg,
+    #[arg(long, value_name = "MODE", value_parser = named::<VerifyMode>(), default_value = "sample")]
+    verify: VerifyMode,
     /// Overwrite targets that contain data
     ///
     /// Without it, a terminal asks for confirmation.
@@ -90,51 +91,16 @@ impl TransferArgs {
         Asked {
             source: self.source.clone().unwrap_or_default(),
             target: String::new(),
-            route: self.route.into(),
+            route: self.route,
             via: self.via.clone(),
             block: self.block,
             depth: self.depth,
             offset: self.offset,
             length: self.length,
             target_offset: self.target_offset,
-            verify: self.verify.into(),
+            verify: self.verify,
             force: self.force,
             stages: self.stages.iter().map(StageName::to_string).collect(),
-        }
-    }
-}
-
-/// The route to take.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum RouteArg {
-    Auto,
-    P2p,
-    Host,
-}
-
-impl From<RouteArg> for RouteChoice {
-    fn from(route: RouteArg) -> Self {
-        match route {
-            RouteArg::Auto => Self::Auto,
-            RouteArg::P2p => Self::P2p,
-            RouteArg::Host => Self::Host,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum VerifyArg {
-    Sample,
-    Full,
-    None,
-}
-
-impl From<VerifyArg> for VerifyMode {
-    fn from(mode: VerifyArg) -> Self {
-        match mode {
-            VerifyArg::Sample => Self::Sample,
-            VerifyArg::Full => Self::Full,
-            VerifyArg::None => Self::None,
         }
     }
 }

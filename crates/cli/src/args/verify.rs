@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_engine::stages::ManifestAsked;
 use peerlane_engine::verify::{Coverage, VerifyAsked};
+use peerlane_results::VerifyMode;
 use peerlane_units::{Bytes, Nanos};
 
+use super::named::named_among;
 use super::{ProgressArgs, size};
 
 /// Arguments of `peerlane verify`.
@@ -46,8 +48,9 @@ pub(crate) struct VerifyArgs {
     #[arg(long, value_name = "SIZE", default_value = "0")]
     target_offset: Bytes,
     /// Compare everything, or a sample with first and last block
-    #[arg(long, value_name = "MODE", value_enum, default_value = "full")]
-    verify: CoverageArg,
+    #[arg(long, value_name = "MODE", default_value = "full",
+          value_parser = named_among(&[VerifyMode::Full, VerifyMode::Sample]))]
+    verify: VerifyMode,
     /// Treat a request as stuck after TIME without an answer
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = size::duration)]
     timeout: Nanos,
@@ -75,16 +78,10 @@ impl VerifyArgs {
             target_offset: self.target_offset,
             length: self.length,
             coverage: match self.verify {
-                CoverageArg::Full => Coverage::Full,
-                CoverageArg::Sample => Coverage::Sample { seed },
+                VerifyMode::Sample => Coverage::Sample { seed },
+                VerifyMode::Full | VerifyMode::None => Coverage::Full,
             },
             deadline: self.timeout,
         }
     }
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum CoverageArg {
-    Full,
-    Sample,
 }

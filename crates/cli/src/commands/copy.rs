@@ -1,7 +1,5 @@
 //! `peerlane copy`: moves data and prints the record.
 
-use std::ffi::OsString;
-
 use peerlane_engine::endpoints::Notation;
 use peerlane_engine::{
     CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Start, Tools, Watch, copy_fan_out,
@@ -11,8 +9,9 @@ use peerlane_units::Bytes;
 
 use super::outcome::{self, EndedJob};
 use super::overwrite::Asking;
-use super::reporter::Reporter;
-use super::{batch, connections, far_status, overwrite, plan, resume, target_folder, trace_file};
+use super::resume::ResumeCommand;
+use super::terminal_watch::TerminalWatch;
+use super::{batch, connections, overwrite, plan, target_folder, trace_file};
 use crate::args::CopyArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -26,43 +25,41 @@ pub(crate) fn run(args: &CopyArgs, printer: Printer) -> Result<Exit, Failure> {
     if let Some(file) = &args.transfer.batch {
         return batch::run(file, args, printer);
     }
-    let mut reporter = Reporter::new(printer)?;
+    let mut watch = TerminalWatch::new(printer)?;
     // Planning reads both ends to see what they carry; that is no payload.
-    reporter.phase(Phase::Check);
+    watch.phase(Phase::Check);
     let asked = target_folder::here(args.transfer.asked());
     asked.iter().try_for_each(not_with_gpu)?;
     let deadline = args.transfer.deadline();
-    let far_status = args.far_status.as_deref();
-    let before = far_status.map(far_status::read).transpose()?;
     let ends = asked.iter().flat_map(|asked| [&asked.source, &asked.target]);
     let (_connections, fabric) =
-        connections::open(ends, deadline, printer, || reporter.stop_requested())?;
+        connections::open(ends, deadline, printer, || watch.stop_requested())?;
     let options = options(args);
     let plans = plan::make_all(&fabric, &asked, deadline, &options.surveys)?;
     if args.dry_run {
         return plan::show_all(&fabric, vec![plans], printer);
     }
     let asking = Asking { options: &options, deadline, printer };
-    let plans = overwrite::settle(&fabric, plans, asking, || reporter.stop_requested())?;
+    let plans = overwrite::settle(&fabric, plans, asking, || watch.stop_requested())?;
     let route = plans.first().and_then(|plan| plan.route);
     if route.is_some() {
-        reporter.show(route, args.progress.readers());
+        watch.show(route, args.progress.readers());
     }
+    let resume = ResumeCommand { options: options.clone(), timeout: deadline };
     let clock = MonotonicClock::start();
     let trace = trace_file::begin(args, &asked, clock)?;
     let mut tools = Tools {
         clock: &clock,
-        watch: &mut reporter,
+        watch: &mut watch,
         seed: seed(),
         deadline,
         options: trace_file::for_copy(options, trace.as_ref()),
     };
-    let mut copied = copy_fan_out(&fabric, &plans, &mut tools);
-    reporter.finish();
-    if let (Some(file), Some(before), Ok(copied)) = (far_status, &before, &mut copied) {
-        far_status::add(copied, before, file, printer);
-    }
-    let shown = copied.map_err(failure).and_then(|copied| show(&asked, copied, printer));
+    let copied = copy_fan_out(&fabric, &plans, &mut tools);
+    watch.finish();
+    let shown = copied
+        .map_err(|error| failure(error, &asked, &resume))
+        .and_then(|copied| show(&asked, copied, &resume, printer));
     trace_file::finish(trace, shown, printer)
 }
 
@@ -78,13 +75,19 @@ fn not_with_gpu(asked: &Asked) -> Result<(), Failure> {
     Err(Failure::new(error).hint(hint.to_owned()))
 }
 
-fn show(asked: &[Asked], mut copied: FanOut, printer: Printer) -> Result<Exit, Failure> {
+fn show(
+    asked: &[Asked],
+    mut copied: FanOut,
+    resume: &ResumeCommand,
+    printer: Printer,
+) -> Result<Exit, Failure> {
     // The failure of the only target is that of the command.
     if let [Err(_)] = copied.targets.as_slice() {
-        copied.targets.remove(0).map_err(failure)?;
+        copied.targets.remove(0).map_err(|error| failure(error, asked, resume))?;
     }
     let ended = EndedJob::new(asked, copied);
-    let hint = ended.hint();
+    let command = ended.command(asked, resume);
+    let hint = command.map(|command| format!("`{command}` continues them"));
     outcome::show(&[ended], hint, printer)
 }
 
@@ -98,11 +101,10 @@ pub(super) fn options(args: &CopyArgs) -> CopyOptions {
         start: if args.resume { Start::Resume } else { Start::Anew },
         journal: args.journal.clone(),
         environment: peerlane::environment(),
-        sparse: args.sparse(),
-        scrub: args.scrub(),
+        sparse: args.sparse,
         watch_dma: args.watch_dma(),
         limit: args.limit,
-        preserve: args.preserve(),
+        preserve: args.preserve.clone(),
         stages: args.stages(),
         ..CopyOptions::default()
     }
@@ -126,13 +128,13 @@ pub(super) fn exit_of(error: &CopyError) -> Exit {
     }
 }
 
-pub(super) fn failure(error: CopyError) -> Failure {
+fn failure(error: CopyError, asked: &[Asked], resume: &ResumeCommand) -> Failure {
     let exit = exit_of(&error);
     let hint = match error.journal() {
         None => error.hint(),
         Some(_) => {
-            let words: Vec<OsString> = std::env::args_os().collect();
-            let command = format!("`{}` continues it", resume::command(&words));
+            let command = resume.for_targets(&asked.iter().collect::<Vec<_>>());
+            let command = format!("`{command}` continues it");
             Some(error.hint().map_or(command.clone(), |hint| format!("{hint}; {command}")))
         }
     };

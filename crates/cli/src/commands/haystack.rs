@@ -2,10 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use peerlane_scan::formats::Encoding;
 use peerlane_scan::haystack::{HaystackError, Recipe, store};
 
-use crate::args::{HayFormat, HaystackArgs, HaystackCommand, MakeArgs};
+use crate::args::{HaystackArgs, HaystackCommand, MakeArgs};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -24,8 +23,7 @@ pub(crate) fn run(args: &HaystackArgs, printer: Printer) -> Result<Exit, Failure
 fn make(args: &MakeArgs, printer: Printer) -> Result<Exit, Failure> {
     let folder = &args.output;
     let stop = signals::stop_flag()?;
-    let form = (encoding(args.format), args.format.extension());
-    let made = store(&recipe(args), folder, form, || stop.load(Ordering::Relaxed));
+    let made = store(&recipe(args), folder, args.format, || stop.load(Ordering::Relaxed));
     let Some(planted) = made.map_err(failure)? else { return Ok(Exit::Interrupted) };
     if planted == 0 && args.per_mille > 0 {
         printer.warning("no image is large enough for the picture: `--side` makes larger ones");
@@ -61,16 +59,5 @@ fn recipe(args: &MakeArgs) -> Recipe {
         planted_per_mille: args.per_mille,
         scales: args.scales.clone(),
         rotations: args.rotations.clone(),
-    }
-}
-
-fn encoding(format: HayFormat) -> Encoding {
-    match format {
-        HayFormat::Pgm => Encoding::Pgm,
-        HayFormat::Bmp => Encoding::Bmp,
-        HayFormat::Tiff => Encoding::Tiff,
-        HayFormat::Jpeg => Encoding::Jpeg,
-        HayFormat::Png => Encoding::Png,
-        HayFormat::Webp => Encoding::Webp,
     }
 }

@@ -1,13 +1,11 @@
 //! Outcome of each of several targets: for the record, the terminal and the exit status.
 
-use std::ffi::OsString;
-
 use peerlane_engine::{CopyError, FanOut};
 use peerlane_results::{Asked, CompletedCopy, CopyFailure, CopyRecord, JobOutcome, TargetOutcome};
 use peerlane_units::Bytes;
 
 use super::copy::exit_of;
-use super::resume;
+use super::resume::ResumeCommand;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::Printer;
@@ -48,7 +46,7 @@ impl EndedTarget {
     }
 
     /// True when the copy to it can be resumed.
-    pub(super) fn has_journal(&self) -> bool {
+    fn has_journal(&self) -> bool {
         self.outcome.failure.as_ref().is_some_and(|failure| failure.journal.is_some())
     }
 }
@@ -81,12 +79,12 @@ impl EndedJob {
     }
 
     /// The command that goes on with the targets that can.
-    pub(super) fn hint(&self) -> Option<String> {
-        let is_kept: Vec<bool> = self.targets.iter().map(EndedTarget::has_journal).collect();
-        let words: Vec<OsString> = std::env::args_os().collect();
-        is_kept
-            .contains(&true)
-            .then(|| format!("`{}` continues them", resume::command_with(&words, &is_kept)))
+    pub(super) fn command(&self, asked: &[Asked], resume: &ResumeCommand) -> Option<String> {
+        let left: Vec<&Asked> = (asked.iter().zip(&self.targets))
+            .filter(|(_, ended)| ended.has_journal())
+            .map(|(asked, _)| asked)
+            .collect();
+        (!left.is_empty()).then(|| resume.for_targets(&left))
     }
 }
 

@@ -3,73 +3,76 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-use clap::{Arg, CommandFactory};
+use peerlane_engine::{CopyOptions, DEADLINE, Sparse};
+use peerlane_results::Asked;
+use peerlane_units::{Bytes, Named as _, Nanos};
 
-use crate::args::Cli;
-
-/// The words of this command as a shell takes them, with `--resume` among the options.
-pub(crate) fn command(words: &[OsString]) -> String {
-    let resume = OsString::from("--resume");
-    let mut all: Vec<&OsStr> = words.iter().map(OsString::as_os_str).collect();
-    if !all.contains(&resume.as_os_str()) {
-        // Behind `--` there are no options.
-        let end = all.iter().position(|word| *word == "--").unwrap_or(all.len());
-        all.insert(end, &resume);
-    }
-    all.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+/// Options of a copy that its continuation must have, too.
+pub(super) struct ResumeCommand {
+    pub(super) options: CopyOptions,
+    pub(super) timeout: Nanos,
 }
 
-/// The same with the targets that `is_kept` keeps, in the typed order.
-pub(crate) fn command_with(words: &[OsString], is_kept: &[bool]) -> String {
-    let places = positionals(words);
-    // The command itself and the source are in front of the targets.
-    let targets = places.get(2..).unwrap_or_default();
-    if targets.len() != is_kept.len() {
-        return command(words);
+impl ResumeCommand {
+    /// The command for these targets of one source, as a shell takes it. Options with their usual value
+    /// are left out; so is a trace, which needs a new file.
+    pub(super) fn for_targets(&self, asked: &[&Asked]) -> String {
+        let program = std::env::args_os().next().unwrap_or_else(|| "peerlane".into());
+        let words = self.words(asked);
+        std::iter::once(&program)
+            .chain(&words)
+            .map(|word| quoted(word))
+            .collect::<Vec<_>>()
+            .join(" ")
     }
-    let is_left_out = |at: usize| {
-        let target = targets.iter().position(|place| *place == at);
-        target.is_some_and(|target| !is_kept[target])
-    };
-    let kept = words.iter().enumerate().filter(|(at, _)| !is_left_out(*at));
-    command(&kept.map(|(_, word)| word.clone()).collect::<Vec<_>>())
-}
 
-/// Indices of the words of `peerlane copy` that are neither options nor values of options.
-fn positionals(words: &[OsString]) -> Vec<usize> {
-    let program = Cli::command();
-    let copy = program.find_subcommand("copy");
-    let options =
-        || program.get_arguments().chain(copy.iter().flat_map(|copy| copy.get_arguments()));
-    let has_value =
-        |option: Option<&Arg>| option.is_some_and(|one| one.get_action().takes_values());
-    let mut found = Vec::new();
-    let (mut at, mut is_ended) = (1, false);
-    while let Some(word) = words.get(at) {
-        let bytes = word.as_bytes();
-        if is_ended || bytes == b"-" || !bytes.starts_with(b"-") {
-            found.push(at);
-        } else if bytes == b"--" {
-            is_ended = true;
-        } else if let Some(name) = bytes.strip_prefix(b"--") {
-            // With a `=` the value is in the same word, and no option is called so.
-            let is_named = |one: &&Arg| {
-                let aliases = one.get_all_aliases().unwrap_or_default();
-                one.get_long().into_iter().chain(aliases).any(|long| long.as_bytes() == name)
-            };
-            at += usize::from(has_value(options().find(is_named)));
-        } else {
-            // Of short options in one word, the first with a value takes the rest, or the next word.
-            let takes = |letter: &u8| {
-                let letter = char::from(*letter);
-                has_value(options().find(|one| one.get_short() == Some(letter)))
-            };
-            let first = bytes[1..].iter().position(takes);
-            at += usize::from(first == Some(bytes.len() - 2));
+    fn words(&self, asked: &[&Asked]) -> Vec<OsString> {
+        let source = asked.first().map(|asked| &asked.source);
+        let ends = source.into_iter().chain(asked.iter().map(|asked| &asked.target));
+        let ends: Vec<OsString> = ends.map(OsString::from).collect();
+        let options: Vec<OsString> = asked.first().map_or(Vec::new(), |asked| self.options(asked));
+        let copy = [OsString::from("copy")];
+        if ends.iter().any(|end| end.as_bytes().starts_with(b"-")) {
+            // Behind `--` there are no options.
+            return [&copy[..], &options, &["--".into()], &ends].concat();
         }
-        at += 1;
+        [&copy[..], &ends, &options].concat()
     }
-    found
+
+    fn options(&self, asked: &Asked) -> Vec<OsString> {
+        let usual = Asked::between("", "");
+        let options = &self.options;
+        let mut words: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: Option<OsString>| {
+            words.extend(value.into_iter().flat_map(|value| [name.into(), value]));
+        };
+        let other = |is_other: bool, value: String| is_other.then(|| value.into());
+        let bytes = |Bytes(bytes): Bytes| bytes.to_string();
+        option("--route", other(asked.route != usual.route, asked.route.to_string()));
+        option("--via", asked.via.clone().map(Into::into));
+        option("--block", other(asked.block != usual.block, bytes(asked.block)));
+        option("--depth", other(asked.depth != usual.depth, asked.depth.to_string()));
+        option("--offset", other(asked.offset != usual.offset, bytes(asked.offset)));
+        option("--length", asked.length.map(|length| bytes(length).into()));
+        let is_other = asked.target_offset != usual.target_offset;
+        option("--target-offset", other(is_other, bytes(asked.target_offset)));
+        option("--verify", other(asked.verify != usual.verify, asked.verify.to_string()));
+        for stage in &asked.stages {
+            option("--stage", Some(stage.into()));
+        }
+        option("--manifest", options.stages.manifest.clone().map(Into::into));
+        option("--stage-twin", options.stages.twin.clone().map(Into::into));
+        option("--journal", options.journal.clone().map(Into::into));
+        option("--sparse", other(options.sparse != Sparse::Auto, options.sparse.name().to_owned()));
+        let names: Vec<&str> = options.preserve.iter().map(|one| one.name()).collect();
+        option("--preserve", other(!names.is_empty(), names.join(",")));
+        option("--limit", options.limit.map(|limit| limit.0.to_string().into()));
+        option("--evidence", other(options.watch_dma, "dma".to_owned()));
+        option("--timeout", other(self.timeout != DEADLINE, self.timeout.exact()));
+        words.extend(asked.force.then(|| "--force".into()));
+        words.push("--resume".into());
+        words
+    }
 }
 
 /// One word for any POSIX shell; bytes that are not UTF-8 need a shell with `$'...'`.
@@ -92,68 +95,80 @@ pub(crate) fn quoted(word: &OsStr) -> String {
 mod tests {
     use std::os::unix::ffi::OsStringExt;
 
+    use clap::Parser as _;
+    use peerlane_engine::stages::Stages;
+    use peerlane_engine::{Metadatum, Start};
+    use peerlane_results::{RouteChoice, VerifyMode};
+    use peerlane_units::ByteRate;
+
     use super::*;
+    use crate::args::{Cli, Command};
+    use crate::commands::copy;
 
-    fn command_of(words: &[&str]) -> String {
-        command(&words.iter().map(OsString::from).collect::<Vec<_>>())
+    fn resume(options: CopyOptions, timeout: Nanos) -> ResumeCommand {
+        ResumeCommand { options, timeout }
+    }
+
+    fn text(words: &[OsString]) -> String {
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn resume_is_added_once_among_options() {
-        assert_eq!(command_of(&["peerlane", "copy", "a", "b"]), "peerlane copy a b --resume");
-        assert_eq!(command_of(&["p", "copy", "--", "-a", "b"]), "p copy --resume -- -a b");
-        assert_eq!(command_of(&["p", "copy", "a", "--resume", "b"]), "p copy a --resume b");
+    fn usual_options_are_left_out() {
+        let asked = ["a", "b"].map(|target| Asked::between("s", target));
+        let resume = resume(CopyOptions::default(), DEADLINE);
+        let all = resume.words(&asked.iter().collect::<Vec<_>>());
+        assert_eq!(text(&all), "copy s a b --resume");
+        assert_eq!(text(&resume.words(&[&asked[1]])), "copy s b --resume");
+        let dashed = Asked::between("-s", "b");
+        assert_eq!(text(&resume.words(&[&dashed])), "copy --resume -- -s b");
     }
 
     #[test]
-    fn only_complete_targets_are_left_out() {
-        for (words, is_kept, expected) in [
-            ("p copy s a b --force", &[false, true][..], "p copy s b --force --resume"),
-            ("p copy s a b --force", &[true, true], "p copy s a b --force --resume"),
-            (
-                "p copy s out mode --preserve mode --limit 1M",
-                &[true, false],
-                "p copy s out --preserve mode --limit 1M --resume",
-            ),
-            (
-                "p copy --preserve mode --block=1M s mode out",
-                &[false, true],
-                "p copy --preserve mode --block=1M s out --resume",
-            ),
-            (
-                "p copy --bwlimit 1M s mode out",
-                &[false, true],
-                "p copy --bwlimit 1M s out --resume",
-            ),
-            ("p copy copy copy b", &[false, true], "p copy copy b --resume"),
-            (
-                "p --color never -vv copy never never b",
-                &[false, true],
-                "p --color never -vv copy never b --resume",
-            ),
-            ("p copy s a ./a b", &[true, false, true], "p copy s a b --resume"),
-            (
-                "p copy --force -- s -a --limit b",
-                &[true, false, true],
-                "p copy --force --resume -- s -a b",
-            ),
-            // What is not understood is given back as it was.
-            ("p copy s a", &[true, false], "p copy s a --resume"),
-        ] {
-            let words: Vec<OsString> = words.split(' ').map(OsString::from).collect();
-            let found = command_with(&words, is_kept);
-            assert_eq!(found, expected);
-            let again = Cli::command().try_get_matches_from(found.split(' '));
-            assert!(again.is_ok(), "{found}: {again:?}");
-        }
+    fn every_option_is_read_back() {
+        let asked = Asked {
+            route: RouteChoice::Host,
+            via: Some("host".to_owned()),
+            block: Bytes::kib(64),
+            depth: 4,
+            offset: Bytes(512),
+            length: Some(Bytes(1000)),
+            target_offset: Bytes(4096),
+            verify: VerifyMode::Full,
+            force: true,
+            stages: vec!["digest".to_owned()],
+            ..Asked::between("it's", "b")
+        };
+        let options = CopyOptions {
+            journal: Some("j".into()),
+            sparse: Sparse::Never,
+            limit: Some(ByteRate(5_000_000)),
+            watch_dma: true,
+            preserve: vec![Metadatum::Mode, Metadatum::Xattr],
+            stages: Stages { manifest: Some("m".into()), twin: Some("t".into()) },
+            ..CopyOptions::default()
+        };
+        let words = resume(options.clone(), Nanos::seconds(90)).words(&[&asked]);
+        let line = std::iter::once(OsString::from("p")).chain(words);
+        let Command::Copy(read) = Cli::try_parse_from(line).unwrap().command else {
+            panic!("another command");
+        };
+        assert_eq!(read.transfer.asked(), [asked]);
+        assert_eq!(read.transfer.timeout, Nanos::seconds(90));
+        let found = copy::options(&read);
+        assert_eq!(found.start, Start::Resume);
+        let of = |options: &CopyOptions| {
+            let CopyOptions { journal, sparse, limit, watch_dma, preserve, stages, .. } =
+                options.clone();
+            (journal, sparse, limit, watch_dma, preserve, stages.manifest, stages.twin)
+        };
+        assert_eq!(of(&found), of(&options));
     }
 
     #[test]
     fn words_are_quoted_for_a_shell() {
-        assert_eq!(
-            command_of(&["p", "it's a file", "$HOME", ""]),
-            r"p 'it'\''s a file' '$HOME' '' --resume"
-        );
+        let words = ["it's a file", "$HOME", ""].map(OsString::from);
+        assert_eq!(text(&words), r"'it'\''s a file' '$HOME' ''");
         let odd = OsString::from_vec(vec![b'a', 0xff, b'\n']);
         assert_eq!(quoted(&odd), r"$'\x61\xff\x0a'");
     }
@@ -162,7 +177,7 @@ mod tests {
     fn a_shell_gives_the_words_back() {
         let words = ["p", "it's", "a b", "$(x)", "`y`", "\\", "*", "\"", ""];
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let script = format!("printf '%s\\0' {}", command(&words));
+        let script = format!("printf '%s\\0' {}", text(&words));
         let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
         let found: Vec<&[u8]> = output.stdout.split(|byte| *byte == 0).collect();
         let expected: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();

@@ -7,7 +7,7 @@ use peerlane_engine::verify::{VerifyEndsError, verify_ends};
 use peerlane_engine::{MonotonicClock, Watch as _};
 use peerlane_results::VerifyRecord;
 
-use super::reporter::Reporter;
+use super::terminal_watch::TerminalWatch;
 use super::{connections, target_folder};
 use crate::args::VerifyArgs;
 use crate::error::Failure;
@@ -23,15 +23,15 @@ pub(crate) fn run(args: &VerifyArgs, printer: Printer) -> Result<Exit, Failure> 
     if let Some(asked) = args.manifest() {
         return by_manifest(args, &asked, printer);
     }
-    let mut reporter = Reporter::new(printer)?;
+    let mut watch = TerminalWatch::new(printer)?;
     let mut asked = args.asked(RandomState::new().build_hasher().finish());
     asked.target = target_folder::resolved(&asked.source, &asked.target);
     let ends = [&asked.source, &asked.target];
     let (_connections, fabric) =
-        connections::open(ends, asked.deadline, printer, || reporter.stop_requested())?;
-    reporter.show(None, args.progress.readers());
-    let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut reporter);
-    reporter.finish();
+        connections::open(ends, asked.deadline, printer, || watch.stop_requested())?;
+    watch.show(None, args.progress.readers());
+    let result = verify_ends(&fabric, &asked, &MonotonicClock::start(), &mut watch);
+    watch.finish();
     let record = result.map_err(failure)?;
     show(&record, printer)
 }
@@ -42,12 +42,12 @@ fn by_manifest(
     asked: &ManifestAsked,
     printer: Printer,
 ) -> Result<Exit, Failure> {
-    let mut reporter = Reporter::new(printer)?;
+    let mut watch = TerminalWatch::new(printer)?;
     let (_connections, fabric) =
-        connections::open([&asked.end], asked.deadline, printer, || reporter.stop_requested())?;
-    reporter.show(None, args.progress.readers());
-    let result = verify_manifest(&fabric, asked, &MonotonicClock::start(), &mut reporter);
-    reporter.finish();
+        connections::open([&asked.end], asked.deadline, printer, || watch.stop_requested())?;
+    watch.show(None, args.progress.readers());
+    let result = verify_manifest(&fabric, asked, &MonotonicClock::start(), &mut watch);
+    watch.finish();
     let record = result.map_err(|error| {
         let exit = match error {
             VerifyManifestError::Interrupted { .. } => Exit::Interrupted,

@@ -3,13 +3,13 @@
 //! Data goes to standard output, everything else to standard error. A reader that goes away ends
 //! output quietly and never changes the exit status; any other failure to write data is an error.
 
+mod bench_progress;
 mod count;
 mod elapsed;
-mod latest;
 mod meter;
 mod progress;
+mod progress_writer;
 mod question;
-mod runs;
 mod wrap;
 
 use std::borrow::Cow;
@@ -28,11 +28,11 @@ use crate::args::{ColorChoice, GlobalArgs, as_shown};
 use crate::error::{Failure, Tried};
 use crate::render::one_line;
 
+pub(crate) use bench_progress::BenchProgress;
 pub(crate) use count::CountLine;
 pub(crate) use elapsed::Elapsed;
 pub(crate) use progress::ProgressPrinter;
 pub(crate) use question::Reply;
-pub(crate) use runs::Runs;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();

@@ -10,8 +10,8 @@ use peerlane_results::Route;
 use peerlane_units::Bytes;
 
 use super::Printer;
-use super::latest::Latest;
 use super::meter::Meter;
+use super::progress_writer::ProgressWriter;
 use crate::args::ProgressFor;
 
 /// Time between two lines in a log.
@@ -38,14 +38,14 @@ enum ProgressForm {
     Nothing,
     Bar(ProgressBar),
     Lines(Printer),
-    Json(Latest),
+    Json(ProgressWriter),
 }
 
 impl ProgressPrinter {
     /// Progress of a copy by `route`, or of a comparison; shows nothing before the first byte.
     pub(crate) fn new(printer: Printer, route: Option<Route>, readers: ProgressFor) -> Self {
         let form = match readers {
-            ProgressFor::Programs => Latest::start(move |line| printer.line(line))
+            ProgressFor::Programs => ProgressWriter::start(move |line| printer.line(line))
                 .map_or(ProgressForm::Nothing, ProgressForm::Json),
             ProgressFor::People if printer.is_quiet() => ProgressForm::Nothing,
             ProgressFor::People if io::stderr().is_terminal() => ProgressForm::Bar(bar("{msg}")),

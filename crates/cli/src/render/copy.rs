@@ -1,8 +1,8 @@
 //! The record of a copy in words.
 
 use peerlane_results::{
-    CompletedCopy, Evidence, MemoryKind, Percentiles, Route, RouteEvidence, StageRecord,
-    Verification, VerifyMode, Warning,
+    CompletedCopy, Evidence, Percentiles, Route, RouteEvidence, StageRecord, Verification,
+    VerifyMode, Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 
@@ -46,18 +46,7 @@ pub(super) fn copy(record: &CompletedCopy, is_verbose: bool) -> String {
     if is_verbose || record.route == Route::P2p {
         evidence(&mut sheet, record);
     }
-    for side in &record.far_sides {
-        let memory = match side.memory {
-            None => "",
-            Some(MemoryKind::Host) => "host: ",
-            Some(_) => "p2p: ",
-        };
-        sheet.row("far side", format_args!("{memory}{}", side.reason));
-    }
     if is_verbose {
-        let scrubbed = &record.scrubbed;
-        let bytes = scrubbed.bytes.0;
-        sheet.row("cleared", format_args!("{bytes} bytes of device memory: {}", scrubbed.reason));
         sheet.row("verified", verified(&record.verification));
     }
     // The first line names the route; a fallback was announced before the first byte.

@@ -28,8 +28,8 @@ use peerlane_results::{
 
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
-pub(crate) use comparison::{comparison, nodes_comparison};
-pub(crate) use copy::copy;
+pub(crate) use comparison::comparison;
+use copy::copy;
 pub(crate) use doctor::doctor;
 use explanation::explanation;
 pub(crate) use export::exports;

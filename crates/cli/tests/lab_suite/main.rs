@@ -31,7 +31,6 @@ mod many;
 mod passthrough;
 mod privileges;
 mod resume;
-mod scrub;
 mod stages;
 mod stale;
 mod trace;

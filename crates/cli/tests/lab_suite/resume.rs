@@ -26,7 +26,7 @@ fn only_stopped_device_copy_resumes() {
          copy again /dev/lab/a /dev/lab/b --route p2p --resume",
     );
     assert_eq!(lab.status("stopped"), 130, "{}", lab.stderr("stopped"));
-    let hint = "copy --force /dev/lab/a /dev/lab/b --route p2p --json --resume`";
+    let hint = "copy /dev/lab/a /dev/lab/b --route p2p --force --resume`";
     assert!(lab.stderr("stopped").contains(hint), "{}", lab.stderr("stopped"));
     for (name, reason) in
         [("part", "the length was 25165824 bytes and is 1048576"), ("anew", "is not finished")]

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin, names as pci_names};
+use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin, pci_names};
 use peerlane_reach::{
     JudgedPairs, RouteState, Use, kernel_refusal, missing_registry_keys, multipath_refuses,
     nvidia_fs_question, nvidia_fs_refusal, udev_refusal,

@@ -1,6 +1,6 @@
 //! Two devices as a record: for each direction the path, the kernel's decision and the drivers' rules.
 
-use peerlane_fabric::{Fabric, FunctionId, names};
+use peerlane_fabric::{Fabric, FunctionId, pci_names};
 use peerlane_reach::{
     Direction, GpuLinkKind, GuestVerdict, NEWEST_LIST, NetworkDriveMemory, Pair, Reach,
     environment_notes, gpu_link, guest, nature, rules,
@@ -73,7 +73,7 @@ fn device(fabric: &Fabric, id: FunctionId) -> PairDevice {
     PairDevice {
         name: fabric.device_word(id),
         address: function.address.map(|address| address.to_string()),
-        product: names::look_up(function),
+        product: pci_names::look_up(function),
         driver: function.driver.name().map(str::to_owned),
     }
 }

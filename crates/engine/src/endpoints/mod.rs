@@ -10,7 +10,6 @@ pub mod connection;
 mod described;
 mod end;
 mod error;
-pub(crate) mod far_side;
 mod gpu;
 pub(crate) mod guard;
 pub(crate) mod lane;

@@ -25,7 +25,6 @@ use crate::transfer::copy::{
 };
 use crate::transfer::prove::ProofCause;
 use crate::transfer::relay::RelayError;
-use crate::transfer::scrub::ScrubCause;
 use crate::transfer::verify::{Coverage, VerifyError};
 
 /// Outcome of a run of the program for one target.
@@ -104,12 +103,6 @@ pub(super) struct RunObservations {
     pub(super) read: Bytes,
     /// Reported progress and its total, in bytes.
     pub(super) progress: Vec<[u64; 2]>,
-    /// Cautions shown while it ran.
-    pub(super) cautions: Vec<String>,
-    /// True if device memory was released with payload in it.
-    pub(super) is_unclean: bool,
-    /// The same of the memory that was released last.
-    pub(super) is_last_unclean: bool,
     pub(super) in_flight: u32,
     pub(super) operations: u64,
     /// A promise that was broken when an operation was asked for.
@@ -324,13 +317,10 @@ fn left(
 fn seen(machine: &SimMachine, watch: Listener) -> RunObservations {
     let state = &mut *machine.state.borrow_mut();
     RunObservations {
-        is_unclean: state.is_unclean,
-        is_last_unclean: state.is_last_unclean,
         in_flight: state.left,
         operations: state.operations,
         untrue: state.untrue.take(),
         progress: watch.progress,
-        cautions: watch.cautions,
         ..RunObservations::default()
     }
 }
@@ -432,10 +422,6 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
             ProofCause::Request(error) => request(error),
             other => RunEnding::Failed(Blame::Proof(other.to_string())),
         },
-        CopyError::Scrub { source, .. } => match &source.cause {
-            ScrubCause::Request(error) => request(error),
-            other => RunEnding::Failed(Blame::Proof(other.to_string())),
-        },
         CopyError::Refused(_) => {
             RunEnding::Failed(Blame::Refused(crate::io::failure::error_in_words(error)))
         }
@@ -452,13 +438,12 @@ fn end(life: Life, error: &CopyError) -> RunEnding {
     }
 }
 
-/// Hears progress and cautions, and stops when it is told to.
+/// Hears progress, and stops when it is told to.
 #[derive(Default)]
 struct Listener {
     is_stopped: Rc<Cell<bool>>,
     phase: Rc<Cell<Option<Phase>>>,
     progress: Vec<[u64; 2]>,
-    cautions: Vec<String>,
 }
 
 impl Watch for Listener {
@@ -472,10 +457,6 @@ impl Watch for Listener {
 
     fn progress(&mut self, done: Bytes, total: Bytes) {
         self.progress.push([done.0, total.0]);
-    }
-
-    fn caution(&mut self, text: &str) {
-        self.cautions.push(text.to_owned());
     }
 
     fn stop_requested(&self) -> bool {

@@ -56,10 +56,9 @@ pub(super) const OF_TARGETS: [TargetQuestion; 14] = [
 ];
 
 /// Questions about all targets together after every run.
-pub(super) const OF_RUNS: [RunQuestion; 6] = [
+pub(super) const OF_RUNS: [RunQuestion; 5] = [
     ("a fall-back from the planned route is in the record", a_fall_back_is_told),
     ("the source is read once for all targets", accounts::the_source_is_read_once),
-    ("device memory goes back without payload, however a run ends", the_memory_is_clear),
     ("no lock, unfinished file or request is left", nothing_is_left),
     ("a route that loses data is not taken", a_bad_route_is_not_taken),
     ("only targets fail whose fault it is", each_has_its_own_verdict),
@@ -108,30 +107,6 @@ fn the_journal_is_whole(case: &TargetCase<'_>) -> Check {
         Some(Err(error)) => Err(format!("an unreadable journal is left: {error}")),
         _ => Ok(()),
     }
-}
-
-/// Memory of a device goes back without payload in it, or with a warning.
-fn the_memory_is_clear(run: &RunCase<'_>) -> Check {
-    let RunCase { world, verdicts, seen, .. } = run;
-    let records = || verdicts.iter().filter_map(|verdict| verdict.record.as_ref());
-    let is_lost = world.kind == FaultKind::SectorLost;
-    if seen.is_last_unclean
-        && !is_lost
-        && records().any(|record| record.scrubbed.bytes > Bytes::ZERO)
-    {
-        return Err("the memory is said to be cleared, and holds payload".to_owned());
-    }
-    // A memory that was tried before the one of the record is told of when that happens.
-    let caution = Warning::NotScrubbed { reason: String::new() }.to_string();
-    let is_told = seen.cautions.iter().any(|one| one.starts_with(&caution));
-    let is_ended = verdicts.iter().any(|verdict| verdict.end.is_of_the_program());
-    // What keeps its content clears no memory.
-    let is_excused = matches!(world.kind, FaultKind::MemoryGone | FaultKind::SectorLost);
-    if seen.is_unclean && !is_told && !is_excused && !is_ended {
-        let ends: Vec<_> = verdicts.iter().map(|verdict| &verdict.end).collect();
-        return Err(format!("payload is left in the memory, and no warning says so: {ends:?}"));
-    }
-    Ok(())
 }
 
 fn nothing_beside_the_copy_changed(case: &TargetCase<'_>) -> Check {

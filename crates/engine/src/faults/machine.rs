@@ -39,7 +39,7 @@ use crate::io::system::System;
 use crate::io::watch::Phase;
 
 /// True for zeroes only; comparing pages is ten times as fast as comparing bytes.
-pub(super) fn is_zero(bytes: &[u8]) -> bool {
+fn is_zero(bytes: &[u8]) -> bool {
     bytes.chunks(4096).all(|page| page == &[0; 4096][..page.len()])
 }
 
@@ -137,10 +137,6 @@ pub(super) struct FaultState {
     pub(super) life: Life,
     /// Addresses of device memory in use.
     pub(super) lent: BTreeSet<usize>,
-    /// True if device memory was released with payload in it.
-    pub(super) is_unclean: bool,
-    /// The same of the memory that was released last.
-    pub(super) is_last_unclean: bool,
     /// Requests that were in flight when their ring was dropped.
     pub(super) left: u32,
     /// Of the source, then of the targets.

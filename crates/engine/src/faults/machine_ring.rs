@@ -14,7 +14,7 @@ use peerlane_units::Nanos;
 
 use super::figures::MemoryUsed;
 use super::folder::Folder;
-use super::machine::{FaultState, Life, SimMachine, SimulatedDrive, is_zero};
+use super::machine::{FaultState, Life, SimMachine, SimulatedDrive};
 use super::world::{QueueEvent, index};
 use crate::io::clock::Clock as _;
 use crate::io::ring::sim::{SimClock, SimFile, SimRegion, SimRing};
@@ -208,10 +208,6 @@ impl Drop for MachineRing {
             let mut simulated =
                 self.ring.region(RegionId(id)).map(std::mem::take).unwrap_or_default();
             let touched = &mut simulated.bytes[..self.touched[index(id.into())]];
-            if simulated.is_device {
-                state.is_last_unclean = !is_zero(touched);
-                state.is_unclean |= state.is_last_unclean;
-            }
             touched.fill(0);
             let mut bytes = simulated.bytes;
             bytes.resize(bytes.len().next_multiple_of(POOLED), 0);

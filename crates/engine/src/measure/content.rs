@@ -14,6 +14,7 @@ use peerlane_units::Bytes;
 
 use super::planned::PlannedFlow;
 use super::ready::ReadyFlow;
+use super::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use super::stream::SlotLog;
 use super::{FlowTools, MeasureError, Result};
 use crate::io::failure::Role;
@@ -21,7 +22,6 @@ use crate::io::ranges::RangeSet;
 use crate::io::request::{FilePlace, MemoryPlace, Request, carry_out};
 use crate::io::ring::{Action, FileId, RegionId, Ring};
 use crate::io::stamp::{SECTOR, Stamp};
-use crate::transfer::scrub::{BORROWED_MAX, HOST_PARTS, ScrubSetup, scrub};
 use crate::transfer::verify::{ComparisonRequest, Coverage, Digests, verify};
 
 /// No slot wrote there, or two at a time.

@@ -9,6 +9,7 @@ use peerlane_memory::cufile::{FellBack, NoCounter};
 use peerlane_results::{Path, Refusal};
 use peerlane_units::{Bytes, Nanos};
 
+use super::scrub::ScrubFailure;
 use crate::endpoints::{EndError, LaneError};
 use crate::io::failure::{RequestError, differing};
 use crate::io::ring::UringError;
@@ -16,7 +17,6 @@ use crate::plan::PlanError;
 use crate::transfer::copy::CopyError;
 use crate::transfer::prove::ProofFailure;
 use crate::transfer::relay::RelayError;
-use crate::transfer::scrub::ScrubFailure;
 use crate::transfer::stages::StageError;
 use crate::transfer::verify::VerifyError;
 

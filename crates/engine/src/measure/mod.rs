@@ -6,8 +6,8 @@
 //! written in place, within its range, and only if [`Consent`] names it.
 //!
 //! Besides drives, `host` and `null` are ends (plain direct reads into host buffers, plain direct
-//! writes out of them), and so is `cmb:NAME` (one drive against that memory). From
-//! `host` to `host` one core copies, or maps, and no device takes part.
+//! writes out of them), and so is `cmb:NAME` (one drive against that memory). From `host` to `host`
+//! one core copies, or maps, and no device takes part.
 
 mod blocks;
 mod cached;
@@ -28,6 +28,7 @@ mod processor;
 mod ready;
 mod requests;
 mod sample;
+mod scrub;
 mod serial;
 mod stage;
 mod stream;

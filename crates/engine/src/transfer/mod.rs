@@ -7,7 +7,6 @@ pub(crate) mod peer_proof;
 pub mod prove;
 pub mod read;
 pub mod relay;
-pub(crate) mod scrub;
 pub mod shares;
 pub mod stages;
 pub mod verify;

@@ -1,8 +1,8 @@
 //! Proof between two GPUs: one stores a pattern in memory of the other, whose owner reads it back.
 //!
-//! Peer access granted by the driver is not a proof. GPUs of one clique have stored into a private
-//! mirror instead of the other's memory (NVIDIA/nccl #2335), and read it back unchanged. So the owner's copy engine reads
-//! its own memory, and the processor compares.
+//! Peer access granted by the driver is no proof. GPUs of one clique have stored into a private
+//! mirror instead of the other's memory (NVIDIA/nccl #2335), and read it back unchanged. So the
+//! owner's copy engine reads its own memory, and the processor compares.
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use crate::{Bdf, names};
+use crate::{Bdf, pci_names};
 
 /// Class and numbers in a heading.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ fn address(word: &str) -> Option<Bdf> {
 pub(super) fn read(text: &str) -> Heading {
     let (class, names) = text.split_once(':').unwrap_or((text, ""));
     let (vendor, device) = ids(names).map_or_else(
-        || names::numbers(name(names)),
+        || pci_names::numbers(name(names)),
         |(vendor, device)| (Some(vendor), Some(device)),
     );
     Heading { class: class_number(class.trim()), interface: interface(names), vendor, device }
@@ -127,7 +127,7 @@ fn class_names() -> &'static HashMap<&'static str, u16> {
     static NAMES: OnceLock<HashMap<&'static str, u16>> = OnceLock::new();
     NAMES.get_or_init(|| {
         let mut names: HashMap<&str, Option<u16>> = HashMap::new();
-        for (number, name) in names::subclasses() {
+        for (number, name) in pci_names::subclasses() {
             names.entry(name).and_modify(|known| *known = None).or_insert(Some(number));
         }
         let named = names.into_iter().filter_map(|(name, number)| Some((name, number?)));

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::clean::CleanLine;
 use super::function::BusRange;
 use super::heading;
-use crate::{Bdf, names};
+use crate::{Bdf, pci_names};
 
 /// A device of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl TreeReader {
                         let name = line.text[at..].trim();
                         self.picture.devices[device].ids = match heading::ids(name) {
                             Some((vendor, device)) => (Some(vendor), Some(device)),
-                            None => names::numbers(name),
+                            None => pci_names::numbers(name),
                         };
                     }
                     return;

@@ -5,7 +5,7 @@
 
 use peerlane_fabric::{Acs, Fabric, FunctionKind};
 
-use super::place::PlacedFunction;
+use super::addresses::FunctionAddress;
 use super::refuse;
 use crate::{KernelImage, LabError};
 
@@ -24,7 +24,7 @@ pub(super) fn can_be_set(kernel: &KernelImage) -> bool {
 /// The parameter, or none when reset values were requested.
 pub(super) fn parameter(
     machine: &Fabric,
-    places: &[PlacedFunction],
+    addresses: &[FunctionAddress],
     kernel: &KernelImage,
     has_iommu: bool,
 ) -> Result<Option<String>, LabError> {
@@ -46,7 +46,7 @@ pub(super) fn parameter(
         }
         // With an IOMMU the kernel sets ACS by itself, so that only another value must be asked for.
         if control != if has_iommu { AS_THE_KERNEL_SETS_IT } else { 0 } {
-            settings.push((function, format!("{control:07b}@{}", places[id.0].path)));
+            settings.push((function, format!("{control:07b}@{}", addresses[id.0].path)));
         }
     }
     let Some((first, _)) = settings.first() else { return Ok(None) };

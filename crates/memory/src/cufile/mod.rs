@@ -5,10 +5,11 @@
 //! return when they have. A registration holds all that it needs, and dropping undoes registrations
 //! in the order that the library wants.
 //!
-//! The one thing to know: left alone, cuFile falls back to host memory without a word. A direct mode switches every
-//! [`Fallback`] off before the driver is opened and reads them back afterwards, since before that the answer may be a
-//! default that is not applied. [`CuFileSession::since`] returns which way requests took, or [`NoCounter`] where that is
-//! unknown: the layout of the counters follows from the version of the library, and only known ones are read.
+//! Left alone, cuFile falls back to host memory without a word. A direct mode switches every
+//! [`Fallback`] off before the driver is opened and reads them back afterwards, since before that
+//! the answer may be a default that is not applied. [`CuFileSession::since`] returns which way
+//! requests took, or [`NoCounter`] where that is unknown: the layout of the counters follows from
+//! the version of the library, and only known ones are read.
 //!
 //! The settings are the whole process's, so all sessions at a time are of one mode.
 

@@ -3,8 +3,9 @@
 //! The interface: [`Nvrtc::load`] opens the library that fits a driver; [`Nvrtc::compile`] makes an [`Image`] of a
 //! source, which [`crate::cuda::Gpu::module`] loads.
 //!
-//! The one thing to know: where the library knows the GPU it makes machine code for it, which any driver of the same
-//! CUDA loads; else it makes PTX, which the driver translates and which must not be of a later CUDA than the driver.
+//! Where the library knows the GPU it makes machine code for it, which any driver of the same CUDA
+//! loads; else it makes PTX, which the driver translates and which must not be of a later CUDA than
+//! the driver.
 
 mod error;
 #[allow(unsafe_code)]

@@ -98,6 +98,19 @@ pub enum Listen {
 }
 
 impl Listen {
+    /// The names of all transports.
+    pub const TRANSPORTS: [&str; 3] = ["tcp", "rdma", "loop"];
+
+    /// A transport by its name, with the address that it needs; `None` without one.
+    pub fn new(transport: &str, address: Option<SocketAddr>) -> Option<Self> {
+        match transport {
+            "tcp" => address.map(Self::Tcp),
+            "rdma" => address.map(Self::Rdma),
+            "loop" => Some(Self::Loop),
+            _ => None,
+        }
+    }
+
     /// The transport in the words of `addr_trtype`.
     pub fn transport(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ mod storage;
 mod switches;
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation};
-use peerlane_fabric::{Function, FunctionKind, gpu, names};
+use peerlane_fabric::{Function, FunctionKind, gpu, pci_names};
 
 pub use storage::{
     missing_registry_keys, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal, udev_refusal,
@@ -72,7 +72,7 @@ fn in_tree(driver: &str) -> DriverRule {
 
 /// The chip without the letters of its variant, by the PCI ID repository: `GA102` of `GA102GL [RTX A6000]`.
 fn chip(function: &Function) -> Option<&'static str> {
-    let name = names::device(function.vendor?, function.device?)?;
+    let name = pci_names::device(function.vendor?, function.device?)?;
     Generation::from_function(function)?;
     let word = name.split([' ', '[']).next()?;
     if let Some(chip) = ["GB20B", "GB20C"].into_iter().find(|chip| word.starts_with(chip)) {

@@ -1,7 +1,7 @@
 //! One headline for several records, and the sentences that they share, said once.
 //!
-//! Leaves out single records. The one thing to know: ratios are those between cases of one record, since
-//! records of different boots and days do not compare.
+//! Leaves out single records. Ratios are those between cases of one record, since records of
+//! different boots and days do not compare.
 
 use peerlane_results::{Basis, BenchRecord, Path, RouteVerdict};
 

@@ -6,9 +6,9 @@
 //! So little of it is needed that it is encoded here (`wire`), by the field numbers of
 //! `protos/perfetto/trace`.
 //!
-//! The one thing to know: host memory has a track even if nothing used it, to show that it was not
-//! involved. Requests of one drive that overlap lie in lanes of the same name, which the viewer
-//! draws together. Tracks of predictions say in their names that they are predicted.
+//! Host memory has a track even where nothing used it, so that one sees that it was not involved.
+//! Requests of one drive that overlap lie in lanes of the same name, which the viewer draws
+//! together. Tracks of predictions say in their names that they are predicted.
 
 mod lanes;
 mod occupancy;

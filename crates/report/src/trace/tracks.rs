@@ -226,7 +226,6 @@ fn name_of(kind: PhaseKind) -> &'static str {
         PhaseKind::Prove => "proof of the route",
         PhaseKind::Move => "move",
         PhaseKind::Flush => "flush",
-        PhaseKind::Scrub => "scrub of device memory",
         PhaseKind::Verify => "verification",
     }
 }

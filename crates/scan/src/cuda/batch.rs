@@ -1,7 +1,7 @@
 //! The search of all images of a batch at once: the coarse levels of all of them, then all trails step by step.
 //!
-//! Leaves out loading. The one thing to know: a round that is too large is asked for again in halves, and an image that
-//! is too large by itself fails alone.
+//! Leaves out loading. A round that is too large is asked for again in halves, and an image that is
+//! too large by itself fails alone.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

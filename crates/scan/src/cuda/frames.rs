@@ -1,7 +1,7 @@
 //! The pixels of a batch of images in one memory of the GPU.
 //!
-//! The one thing to know: each image has whole blocks of that memory, and its bytes lie in them as they lie in the
-//! blocks of its file; so a direct read needs no other memory.
+//! Each image has whole blocks of that memory, and its bytes lie in them as they lie in the blocks
+//! of its file, so that a direct read needs no other memory.
 
 use std::ops::Range;
 use std::sync::Arc;

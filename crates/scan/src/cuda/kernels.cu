@@ -1,7 +1,8 @@
 /* The search for a picture on a GPU: means of squares, sums over rectangles, correlation, scores, peaks.
  *
- * Leaves out which areas and which layers are asked for. The one thing to know: every sum is made in the order of
- * correlate.rs and without fused operations (--fmad=false), so that scores are those of the CPU, bit for bit.
+ * Leaves out which areas and which layers are asked for. Every sum is made in the order of
+ * correlate.rs and without fused operations (--fmad=false), so that scores are those of the CPU,
+ * bit for bit.
  *
  * NVRTC compiles this when the program runs, for the GPU that is there. It is plain C apart from CUDA's own words,
  * so that the mock of the tests compiles the same text for the processor and runs it.

@@ -1,6 +1,6 @@
 //! Launches of rounds on the GPU, and their results.
 //!
-//! The one thing to know: a round of any number of images waits once, and once more to fetch many peaks.
+//! A round of any number of images waits once, and once more to fetch many peaks.
 
 use std::sync::Arc;
 

@@ -14,8 +14,8 @@
 //! The interface: [`GpuSearch::open`] compiles the kernels for the GPU and puts the picture there; [`scan_on_gpu`]
 //! searches many images.
 //!
-//! The one thing to know: sums are made in the same order as on a CPU, without fused operations, so
-//! scores are the same bit for bit.
+//! Sums are made in the same order as on a CPU, without fused operations, so that scores are the
+//! same bit for bit.
 
 mod answers;
 mod batch;

@@ -1,6 +1,6 @@
 //! Many images on a GPU: one thread walks the inputs, several prepare images, one fills batches, and one searches them.
 //!
-//! The one thing to know: an error of an image is an answer, and an error of the GPU ends the scan.
+//! An error of an image is an answer, and an error of the GPU ends the scan.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

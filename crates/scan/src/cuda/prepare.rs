@@ -1,6 +1,6 @@
 //! Files made ready for a batch: plain pixels found, others decoded, by several threads.
 //!
-//! The one thing to know: an error of a file or a page is its answer here, and does not reach the GPU.
+//! An error of a file or a page is its answer here, and does not reach the GPU.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,8 @@
 //! One request to the GPU: areas of images as planes, and layers against them.
 //!
-//! Leaves out the images and the use of the scores. The one thing to know: descriptors, planes, sums, scores and
-//! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here; `kernels.cu` has the same
-//! structures.
+//! Leaves out the images and what becomes of the scores. Descriptors, planes, sums, scores and
+//! peaks of a round lie in one memory of the GPU, the arena, at offsets that are decided here;
+//! `kernels.cu` has the same structures.
 
 use super::frames::Frame;
 use super::layers::{LayerPlace, SINGLE};

@@ -6,11 +6,11 @@
 //! it scores more than a threshold. An offset of brightness changes nothing inside the image; a gain changes
 //! the score by as much, and so does the picture: no score means anything without the picture's own.
 //!
-//! Left out on purpose: comparable scores, sizes, rotations, more than one hit. Differences from
-//! `imgrep`: only places that hold the whole picture are tried (it gave up an image whose best
-//! place was another), sizes of transforms lie closer together, and images larger than its largest
-//! are searched in parts. The one thing to know: beyond the edge of an image that fills its
-//! transform lies the opposite edge, there as here.
+//! Left out on purpose: scores that are made comparable, sizes, rotations, more than one hit. What
+//! differs from `imgrep`: only places where the whole picture fits are asked (that gave an image up
+//! whose best place was another), sizes of transforms lie closer together, and images larger than
+//! its largest are searched in parts. Beyond the edge of an image that fills its transform lies the
+//! opposite edge, there as here.
 
 mod transform;
 

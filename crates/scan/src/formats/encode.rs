@@ -5,6 +5,7 @@ use std::io::Cursor;
 use image::codecs::bmp::BmpEncoder;
 use image::codecs::jpeg::JpegEncoder;
 use image::{ExtendedColorType, ImageEncoder, ImageError, ImageFormat};
+use peerlane_units::Named;
 
 use crate::Gray;
 
@@ -26,6 +27,27 @@ pub enum Encoding {
     Png,
     /// Lossless.
     Webp,
+}
+
+impl Named for Encoding {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("pgm", Self::Pgm),
+        ("bmp", Self::Bmp),
+        ("tiff", Self::Tiff),
+        ("jpeg", Self::Jpeg),
+        ("png", Self::Png),
+        ("webp", Self::Webp),
+    ];
+}
+
+impl Encoding {
+    /// Extension of the names of such files.
+    pub(crate) fn extension(self) -> &'static str {
+        match self {
+            Self::Jpeg => "jpg",
+            other => other.name(),
+        }
+    }
 }
 
 /// The bytes of a file with this image.

@@ -1,7 +1,7 @@
 //! Decodes the bytes of a file into grey images, in full or at a coarse level.
 //!
-//! Leaves out the source of the bytes. The one thing to know: the first bytes of a file decide its
-//! format, not its name, and an image that is too large or broken is an error of that image alone.
+//! Leaves out where the bytes come from. A file is taken for what its first bytes say, whatever its
+//! name is, and what is too large or broken is an error of that image alone.
 
 mod encode;
 mod jpeg;

@@ -1,8 +1,8 @@
 //! Formats whose grey pixels lie in the file as they are: PGM (binary, 8 bit), BMP (8 bit with a grey
 //! palette, uncompressed), TIFF (one strip or contiguous strips, 8 bit grey, uncompressed).
 //!
-//! Leaves out every other form of them, which a library decodes. The one thing to know: these pixels
-//! can go from storage to where they are searched without being touched on the way.
+//! Leaves out every other form of them, which a library decodes. These pixels can go from storage
+//! to where they are searched without being touched on the way.
 
 use std::cell::RefCell;
 use std::fs::File;

@@ -1,7 +1,7 @@
 //! Makes a haystack: images of many kinds by seed, a picture hidden in some, and the answers.
 //!
-//! The one thing to know: every image depends on the seed and its number alone, so any of them can
-//! be made again without the others.
+//! Every image depends on the seed and its number alone, so that any of them can be made again
+//! without the others.
 
 mod chance;
 mod paste;

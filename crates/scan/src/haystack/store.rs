@@ -29,15 +29,15 @@ pub enum HaystackError {
     },
 }
 
-/// Makes a haystack in a folder that is missing or empty, with files whose names end in
-/// `extension`; returns how many images have the picture, or `None` if it was asked to stop.
+/// Makes a haystack in a folder that is missing or empty; returns the number of images with the
+/// picture, or `None` where it was asked to stop.
 ///
 /// # Errors
 /// [`HaystackError`], with the finished files left there.
 pub fn store(
     recipe: &Recipe,
     folder: &Path,
-    (encoding, extension): (Encoding, &str),
+    encoding: Encoding,
     is_stopped: impl Fn() -> bool,
 ) -> Result<Option<u32>, HaystackError> {
     let images = folder.join("images");
@@ -54,7 +54,7 @@ pub fn store(
         if is_stopped() {
             return Ok(None);
         }
-        let name = format!("{index:06}.{extension}");
+        let name = format!("{index:06}.{}", encoding.extension());
         let (image, answer) = recipe.image(&picture, index, name.clone());
         write(&images.join(name), &image, encoding)?;
         planted += u32::from(answer.planted);

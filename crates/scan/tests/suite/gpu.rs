@@ -85,14 +85,10 @@ pub(crate) fn searcher(
 }
 
 /// A haystack of files of one form below a folder, and the folder of its images.
-pub(crate) fn hay(
-    recipe: &Recipe,
-    encoding: Encoding,
-    extension: &str,
-) -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn hay(recipe: &Recipe, encoding: Encoding) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let hay = folder.path().join("hay");
-    store(recipe, &hay, (encoding, extension), || false).unwrap();
+    store(recipe, &hay, encoding, || false).unwrap();
     (folder, hay.join("images"))
 }
 

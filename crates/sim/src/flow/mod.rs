@@ -1,7 +1,8 @@
 //! The flow engine: transfers as fluids that share links, memories and drives.
 //!
-//! Leaves out single packets, and so the distribution of latency, see `tlp`. Rates are not max-min fair: PCIe takes turns
-//! among input ports and pushes back with credits, and `solve` finds where that settles.
+//! Leaves out single packets, and so the distribution of latency, see `tlp`. Rates are not max-min
+//! fair. PCIe takes turns among input ports and pushes back with credits, and `solve` finds where
+//! that settles.
 
 pub(crate) mod build;
 pub(crate) mod network;

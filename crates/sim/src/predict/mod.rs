@@ -27,7 +27,7 @@ use peerlane_fabric::{Fabric, Origin};
 use peerlane_results::{
     BENCH_SCHEMA, Basis, BenchRecord, CaseRecord, CaseSpec, Gain, Machine, Workload,
 };
-use peerlane_units::{ByteRate, Nanos};
+use peerlane_units::{ByteRate, Named, Nanos};
 use rayon::prelude::*;
 
 use self::case::{CAREFUL, CaseRates, Model};
@@ -80,15 +80,11 @@ impl Engine {
             (engine, _) => (engine, "as asked for"),
         }
     }
+}
 
-    fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Closed => "closed",
-            Self::Flow => "flow",
-            Self::Tlp => "tlp",
-        }
-    }
+impl Named for Engine {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("closed", Self::Closed), ("flow", Self::Flow), ("tlp", Self::Tlp)];
 }
 
 /// Predicts a workload on a machine. The same arguments give the same record on any number of threads.

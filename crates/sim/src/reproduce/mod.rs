@@ -1,8 +1,8 @@
 //! The figures of five published documents next to the model.
 //!
-//! Leaves out the figures of pictures, which the texts do not hold. The one thing to know: the role
-//! of a figure is declared in `sources/*.toml` before the model runs, and computed from the
-//! parameters that it depends on, so a figure that decided a parameter is no prediction.
+//! Leaves out the figures of pictures, which the texts do not hold. The role of a figure is
+//! declared in `sources/*.toml` before the model runs, and computed from the parameters that it
+//! depends on, so that a figure that decided a parameter is no prediction.
 
 mod curve;
 mod draws;

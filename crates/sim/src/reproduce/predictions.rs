@@ -1,7 +1,7 @@
 //! Predictions for cases that have not been measured, with intervals, and their page.
 //!
-//! The one thing to know: they use the parameters of the figures, so a change of one shows
-//! on the page.
+//! They use the parameters of the figures, fits included, so that a change of either shows on the
+//! page.
 
 use std::fmt::Write as _;
 

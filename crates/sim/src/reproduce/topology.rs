@@ -1,7 +1,7 @@
 //! A scenario as a topology with flows, which the flow engine solves.
 //!
-//! Leaves out the kernel's permission (`fabric::reach`). The one thing to know: only the limits on
-//! the way of a flow are read, so the parameters read are those that a figure depends on.
+//! Leaves out the kernel's permission (`fabric::reach`). Only the limits on the way of a flow are
+//! read, so that the parameters read are those that a figure depends on.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Options common to all benchmarks.
+//! Options of all benchmarks. `bench` declares them, and each kind takes them before or after its name.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,52 @@ use peerlane_bench::workload::{Brief, DEPTH_MAX};
 use peerlane_results::{Path, WorkloadKind};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
+use crate::args::named::named;
 use crate::args::size;
 
-/// Size, depth and repeats of the transfers.
+/// Heading of the options that describe a workload, of which `bench run` reads a file instead.
+pub(super) const WORKLOAD: &str = "Workload";
+/// Heading of the options of every run.
+pub(super) const RUN: &str = "Run";
+/// Heading of the options for predictions.
+pub(super) const MODEL: &str = "Model";
+
+/// Options of all benchmarks.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
-    /// Measure these block sizes, e.g. 64K,1M
+    #[command(flatten)]
+    pub(crate) workload: WorkloadArgs,
+    #[command(flatten)]
+    pub(crate) how: HowArgs,
+    #[command(flatten)]
+    pub(crate) model: ModelArgs,
+}
+
+/// Routes, size, depth and repeats of the transfers.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = WORKLOAD)]
+pub(crate) struct WorkloadArgs {
+    /// Measure these routes [default: p2p,host; p2p for a matrix]
+    ///
+    /// To or from a GPU p2p is cuFile without its fallback, host-cufile its compatibility mode; p2p is
+    /// left out, with a note, where the plan or cuFile refuses it.
+    #[arg(long, value_name = "LIST", value_parser = named::<Path>(), value_delimiter = ',')]
+    routes: Vec<Path>,
+    /// Move data in blocks of these sizes, e.g. 64K,1M
     #[arg(long = "block", alias = "bs", value_name = "LIST", value_delimiter = ',', value_parser = size::block)]
     blocks: Vec<Bytes>,
-    /// Keep N blocks of each transfer in flight (queue depth)
+    /// Keep N blocks in flight (queue depth)
+    ///
+    /// They are those of one transfer.
     #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=i64::from(DEPTH_MAX)))]
     depth: u32,
-    /// Start reading at this byte
+    /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
     /// Move SIZE bytes; default: 1G, or as much as fits
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
-    /// Start writing at this byte
+    /// Start at this byte of the target
     ///
     /// The default is the start of the range that is read, and behind that range where a drive is
     /// both.
@@ -33,34 +61,32 @@ pub(crate) struct BenchArgs {
     /// Run each case for this time, over the range repeatedly
     #[arg(long, value_name = "TIME", value_parser = size::duration)]
     time: Option<Nanos>,
-    /// Limit each transfer to RATE a second
+    /// Limit the payload rate to RATE a second, e.g. 200M
+    ///
+    /// RATE is decimal. It holds for each transfer.
     #[arg(long, alias = "bwlimit", value_name = "RATE", value_parser = size::rate)]
     limit: Option<ByteRate>,
     /// Run each case N times before the runs that count
-    #[arg(long, alias = "warmup", value_name = "N", default_value_t = 1, conflicts_with = "machine",
+    #[arg(long, alias = "warmup", value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(0..=1000))]
     warm_up: u32,
     /// Run each case N times; at most, with --until
-    #[arg(long, alias = "runs", value_name = "N", conflicts_with = "machine",
+    #[arg(long, alias = "runs", value_name = "N",
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     repeats: Option<u32>,
     /// Run until the 95 % confidence interval is within PERCENT
     ///
     /// The interval is that of the mean of a case; PERCENT holds on either side, e.g. 2%.
-    #[arg(long, value_name = "PERCENT", conflicts_with = "machine", value_parser = percent)]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
     until: Option<u32>,
     /// Set the seed of orders, patterns and random blocks
     ///
     /// A random one is drawn and printed when it is not given.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    #[command(flatten)]
-    pub(crate) how: HowArgs,
-    #[command(flatten)]
-    pub(crate) model: ModelArgs,
 }
 
-impl BenchArgs {
+impl WorkloadArgs {
     /// Options that were given and change nothing on the model.
     pub(crate) fn without_effect_on_model(&self) -> Vec<&'static str> {
         let offset = (self.offset != Bytes::ZERO).then_some("--offset");
@@ -71,6 +97,7 @@ impl BenchArgs {
     /// Returns the workload that these options describe.
     pub(crate) fn brief(&self, kind: WorkloadKind, seed: u64) -> Brief {
         Brief {
+            routes: self.routes.clone(),
             blocks: self.blocks.clone(),
             depth: Some(self.depth),
             offset: self.offset,
@@ -87,33 +114,9 @@ impl BenchArgs {
     }
 }
 
-/// Routes to measure.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct RoutesArgs {
-    /// Measure these routes [default: p2p,host; p2p for a matrix]
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    routes: Vec<BenchRouteArg>,
-}
-
-impl RoutesArgs {
-    /// The routes as a workload has them.
-    pub(crate) fn paths(&self) -> Vec<Path> {
-        self.routes.iter().copied().map(Into::into).collect()
-    }
-}
-
-/// Routes from drive to drive, and the memory between them.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct WayArgs {
-    #[command(flatten)]
-    pub(crate) routes: RoutesArgs,
-    /// Move p2p data through MEMORY, e.g. cmb:nvme2
-    #[arg(long, value_name = "MEMORY")]
-    pub(crate) via: Option<String>,
-}
-
 /// Execution of a workload, and the file for its record.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = RUN)]
 pub(crate) struct HowArgs {
     /// Permit writes to this drive or file; may be repeated
     ///
@@ -129,7 +132,7 @@ pub(crate) struct HowArgs {
     /// Resume the interrupted benchmark of this record
     ///
     /// The same options are given again; the record stays in this file.
-    #[arg(long, value_name = "RUN.json", conflicts_with = "output")]
+    #[arg(long, value_name = "RUN.json")]
     pub(crate) resume: Option<PathBuf>,
     /// Write a trace to a new FILE, for Perfetto
     ///
@@ -143,18 +146,18 @@ pub(crate) struct HowArgs {
 
 /// Place where a workload runs: this machine, or the model, which writes nothing but the record.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArgs {
     /// Measure on this machine, or predict by the model
     #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
     pub(crate) on: On,
     /// Predict for this machine, named as for `peerlane topo --machine`
-    #[arg(long, value_name = "WHAT", required_if_eq("on", "model"), requires = "on",
-          conflicts_with_all = ["scratch", "force", "resume", "timeout"])]
+    #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
     /// Take parameters from FILE before the built-in ones
     ///
     /// They are parameters of drives and host, for --on model.
-    #[arg(long, value_name = "FILE", requires = "machine")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
 }
 
@@ -165,30 +168,6 @@ pub(crate) enum On {
     This,
     /// The model.
     Model,
-}
-
-/// A way that bytes travel, as it is typed.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum BenchRouteArg {
-    P2p,
-    Host,
-    HostSerial,
-    HostPageCache,
-    HostMapped,
-    HostCufile,
-}
-
-impl From<BenchRouteArg> for Path {
-    fn from(route: BenchRouteArg) -> Self {
-        match route {
-            BenchRouteArg::P2p => Self::P2p,
-            BenchRouteArg::Host => Self::HostPipelined,
-            BenchRouteArg::HostSerial => Self::HostSerial,
-            BenchRouteArg::HostPageCache => Self::HostPageCache,
-            BenchRouteArg::HostMapped => Self::HostMapped,
-            BenchRouteArg::HostCufile => Self::HostCufile,
-        }
-    }
 }
 
 /// Reads a share in percent as thousandths: `2%`, `0.5`.

@@ -2,11 +2,21 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use peerlane_bench::workload::Pattern;
 use peerlane_engine::stage::StageName;
 
-use super::common::{BenchArgs, BenchRouteArg, RoutesArgs, WayArgs};
+use crate::args::named::named;
+
+/// Memory between two drives.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MemoryArgs {
+    /// Move data through MEMORY, e.g. cmb:nvme2 or gpu:0
+    ///
+    /// It is of the route p2p alone.
+    #[arg(long, value_name = "MEMORY")]
+    pub(crate) via: Option<String>,
+}
 
 /// Arguments of `peerlane bench sweep`.
 #[derive(Debug, Clone, Args)]
@@ -24,9 +34,7 @@ pub(crate) struct SweepArgs {
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
     #[command(flatten)]
-    pub(crate) way: WayArgs,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Arguments of `peerlane bench matrix`.
@@ -36,9 +44,7 @@ pub(crate) struct MatrixArgs {
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
     #[command(flatten)]
-    pub(crate) way: WayArgs,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Arguments of `peerlane bench crowd`.
@@ -48,12 +54,10 @@ pub(crate) struct CrowdArgs {
     #[arg(value_name = "DRIVE", num_args = 2..=64, required = true)]
     pub(crate) drives: Vec<String>,
     /// Choose the pattern of senders and receivers
-    #[arg(long, value_name = "PATTERN", value_enum, default_value = "pairs")]
-    pub(crate) pattern: PatternArg,
+    #[arg(long, value_name = "PATTERN", value_parser = named::<Pattern>(), default_value = "pairs")]
+    pub(crate) pattern: Pattern,
     #[command(flatten)]
-    pub(crate) way: WayArgs,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
+    pub(crate) memory: MemoryArgs,
 }
 
 /// Arguments of `peerlane bench stream`.
@@ -73,12 +77,6 @@ pub(crate) struct StreamArgs {
     /// Memories: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`.
     #[arg(long, value_name = "TARGET", requires = "source")]
     target: Vec<String>,
-    /// Measure these routes to or from a GPU
-    ///
-    /// p2p is cuFile without its fallback, host-cufile its compatibility mode. The default is
-    /// `p2p,host`; p2p is left out, with a note, where the plan or cuFile refuses it.
-    #[arg(long, value_name = "LIST", value_enum, value_delimiter = ',')]
-    pub(crate) routes: Vec<BenchRouteArg>,
     /// Run N transfers on each drive, each on its part
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) jobs: u32,
@@ -93,10 +91,8 @@ pub(crate) struct StreamArgs {
     /// Write the same as a fio job file, and compare with fio
     ///
     /// fio runs where it is installed, and its figure is shown next to ours.
-    #[arg(long, value_name = "FILE", conflicts_with = "machine")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) fio: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
 }
 
 impl StreamArgs {
@@ -131,7 +127,7 @@ pub(crate) struct RoundtripArgs {
         requires = "via"
     )]
     pub(crate) drive: Option<String>,
-    /// Use this device memory, e.g. cmb:nvme2 or gpu:0
+    /// Move data through MEMORY, e.g. cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY", conflicts_with = "source")]
     pub(crate) via: Option<String>,
     /// Read this source instead of DRIVE
@@ -144,35 +140,11 @@ pub(crate) struct RoundtripArgs {
     ///
     /// To and from a GPU: out of a map of the source, and by a buffer and the page cache into the
     /// target.
-    #[arg(long, conflicts_with = "machine")]
+    #[arg(long)]
     pub(crate) classical: bool,
     /// Run STAGE on each block in the memory (docs/stages.md)
     ///
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "classical")]
     pub(crate) stage: Option<StageName>,
-    #[command(flatten)]
-    pub(crate) routes: RoutesArgs,
-    #[command(flatten)]
-    pub(crate) bench: BenchArgs,
-}
-
-/// Pattern of senders and receivers.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum PatternArg {
-    Pairs,
-    Permutation,
-    Incast,
-    AllToAll,
-}
-
-impl From<PatternArg> for Pattern {
-    fn from(pattern: PatternArg) -> Self {
-        match pattern {
-            PatternArg::Pairs => Self::Pairs,
-            PatternArg::Permutation => Self::Permutation,
-            PatternArg::Incast => Self::Incast,
-            PatternArg::AllToAll => Self::AllToAll,
-        }
-    }
 }

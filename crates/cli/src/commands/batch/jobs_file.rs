@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use peerlane_engine::{Metadatum, Scrub, Sparse};
+use peerlane_engine::{CopyOptions, Metadatum, Sparse};
 use peerlane_results::{Asked, RouteChoice, VerifyMode};
 use peerlane_units::{ByteRate, Bytes, Nanos};
 use serde::{Deserialize, Deserializer};
 
 use crate::args::{CopyArgs, size};
+use crate::commands::copy;
 use crate::error::{Failure, Tried};
 use crate::small_file;
 
@@ -23,11 +24,8 @@ const FILE_MAX: u64 = 4 << 20;
 pub(super) struct BatchJob {
     /// Once for each target.
     pub(super) asked: Vec<Asked>,
-    pub(super) sparse: Sparse,
-    pub(super) scrub: Scrub,
-    pub(super) preserve: Vec<Metadatum>,
-    /// Its own rate; that of the command line is for all together.
-    pub(super) limit: Option<ByteRate>,
+    /// Its limit is its own rate; that of the command line is for all together.
+    pub(super) options: CopyOptions,
     pub(super) timeout: Nanos,
 }
 
@@ -57,29 +55,12 @@ struct JobEntry {
     target_offset: Option<Bytes>,
     verify: Option<VerifyMode>,
     force: Option<bool>,
-    sparse: Option<When>,
-    scrub: Option<When>,
-    preserve: Option<Vec<Kept>>,
+    sparse: Option<Sparse>,
+    preserve: Option<Vec<Metadatum>>,
     #[serde(default, deserialize_with = "rate")]
     limit: Option<ByteRate>,
     #[serde(default, deserialize_with = "timeout")]
     timeout: Option<Nanos>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum When {
-    Auto,
-    Never,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Kept {
-    Mode,
-    Timestamps,
-    Ownership,
-    Xattr,
 }
 
 /// Reads the list.
@@ -132,36 +113,16 @@ impl JobEntry {
             force: self.force.unwrap_or(defaults.force),
             stages: Vec::new(),
         };
-        let sparse = self.sparse.map_or(args.sparse(), |when| match when {
-            When::Auto => Sparse::Auto,
-            When::Never => Sparse::Never,
-        });
-        let scrub = self.scrub.map_or(args.scrub(), |when| match when {
-            When::Auto => Scrub::Auto,
-            When::Never => Scrub::Never,
-        });
         Ok(BatchJob {
             asked: (targets.into_iter()).map(|target| Asked { target, ..asked.clone() }).collect(),
-            sparse,
-            scrub,
-            preserve: self.preserve.map_or_else(
-                || args.preserve(),
-                |kept| kept.into_iter().map(Kept::metadatum).collect(),
-            ),
-            limit: self.limit,
+            options: CopyOptions {
+                sparse: self.sparse.unwrap_or(args.sparse),
+                preserve: self.preserve.unwrap_or_else(|| args.preserve.clone()),
+                limit: self.limit,
+                ..copy::options(args)
+            },
             timeout: self.timeout.unwrap_or(args.transfer.timeout),
         })
-    }
-}
-
-impl Kept {
-    fn metadatum(self) -> Metadatum {
-        match self {
-            Self::Mode => Metadatum::Mode,
-            Self::Timestamps => Metadatum::Timestamps,
-            Self::Ownership => Metadatum::Ownership,
-            Self::Xattr => Metadatum::Xattr,
-        }
     }
 }
 

@@ -6,7 +6,6 @@
 mod disks;
 mod jobs_file;
 
-use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,17 +14,18 @@ use std::sync::{Mutex, PoisonError};
 use peerlane_engine::shares::{Arbiter, Demand};
 use peerlane_engine::trace::Tracer;
 use peerlane_engine::{
-    CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Scrub, Sparse, Surveyor, Surveys, Tools,
-    Watch, copy_fan_out, plan_jobs,
+    CopyError, CopyOptions, FanOut, MonotonicClock, Phase, Surveyor, Surveys, Tools, Watch,
+    copy_fan_out, plan_jobs,
 };
 use peerlane_fabric::Fabric;
-use peerlane_results::{Asked, Plan, RouteChoice};
-use peerlane_units::{ByteRate, Bytes};
+use peerlane_results::{Asked, Plan};
+use peerlane_units::Bytes;
 
 use super::marks::Marks;
-use super::outcome::{self, EndedJob, EndedTarget};
+use super::outcome::{self, EndedJob};
+use super::resume::ResumeCommand;
 use super::trace_file::{self, TraceFile};
-use super::{connections, copy, plan, resume};
+use super::{connections, copy, plan};
 use crate::args::{CopyArgs, ProgressFor};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -172,14 +172,10 @@ impl Batch<'_> {
         };
         let share = self.arbiter.join(Demand::of_all(plan));
         let options = CopyOptions {
-            sparse: job.sparse,
-            scrub: job.scrub,
-            preserve: job.preserve.clone(),
-            limit: job.limit,
             share: Some(Arc::new(share)),
             trace: self.trace.clone(),
             surveys: self.surveys.clone(),
-            ..copy::options(self.args)
+            ..job.options.clone()
         };
         let mut tools = Tools {
             clock: &self.clock,
@@ -194,10 +190,18 @@ impl Batch<'_> {
         }
     }
 
+    /// A copy that goes on by itself has all of the batch's rate.
+    fn resume(&self, job: &BatchJob) -> ResumeCommand {
+        let limit = job.options.limit.or(self.args.limit);
+        let options = CopyOptions { limit, ..job.options.clone() };
+        ResumeCommand { options, timeout: job.timeout }
+    }
+
     /// Prints what became of them.
     fn finish(&self, ended: &[EndedJob]) -> Result<Exit, Failure> {
         let commands: Vec<String> = (self.jobs.iter().zip(ended))
-            .filter_map(|(job, ended)| resume_command(job, self.args.limit, &ended.targets))
+            .filter_map(|(job, ended)| ended.command(&job.asked, &self.resume(job)))
+            .map(|command| format!("`{command}`"))
             .collect();
         let hint = (!commands.is_empty()).then(|| format!("{} continues", commands.join("; ")));
         outcome::show(ended, hint, self.printer)
@@ -208,59 +212,6 @@ fn not_begun(plans: &[Plan]) -> CopyError {
     let shape = plans.first().and_then(|one| one.shape.as_ref());
     let total = shape.map_or(Bytes::ZERO, |shape| shape.length);
     CopyError::Interrupted { done: Bytes::ZERO, total, journal: None }
-}
-
-/// Command that resumes the targets of a job that have a journal; `limit` is that of the whole
-/// batch.
-fn resume_command(
-    job: &BatchJob,
-    limit: Option<ByteRate>,
-    ended: &[EndedTarget],
-) -> Option<String> {
-    let left: Vec<&Asked> = (job.asked.iter().zip(ended))
-        .filter(|(_, ended)| ended.has_journal())
-        .map(|(asked, _)| asked)
-        .collect();
-    let asked = left.first()?;
-    let mut words: Vec<String> = vec!["peerlane".into(), "copy".into(), asked.source.clone()];
-    words.extend(left.iter().map(|asked| asked.target.clone()));
-    let mut option = |name: &str, value: String| words.extend([name.to_owned(), value]);
-    if asked.route != RouteChoice::Auto {
-        option("--route", asked.route.to_string());
-    }
-    if let Some(via) = &asked.via {
-        option("--via", via.clone());
-    }
-    option("--block", asked.block.0.to_string());
-    option("--depth", asked.depth.to_string());
-    for (name, value) in [("--offset", asked.offset), ("--target-offset", asked.target_offset)] {
-        if value != Bytes::ZERO {
-            option(name, value.0.to_string());
-        }
-    }
-    if let Some(length) = asked.length {
-        option("--length", length.0.to_string());
-    }
-    option("--verify", asked.verify.to_string());
-    if job.sparse == Sparse::Never {
-        option("--sparse", "never".to_owned());
-    }
-    if job.scrub == Scrub::Never {
-        option("--scrub", "never".to_owned());
-    }
-    if !job.preserve.is_empty() {
-        let names = job.preserve.iter().map(|one| format!("{one:?}").to_lowercase());
-        option("--preserve", names.collect::<Vec<_>>().join(","));
-    }
-    if let Some(limit) = job.limit.or(limit) {
-        option("--limit", limit.0.to_string());
-    }
-    option("--timeout", job.timeout.exact());
-    if asked.force {
-        words.push("--force".to_owned());
-    }
-    let words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
-    Some(format!("`{}`", resume::command(&words)))
 }
 
 /// Watch of one copy of several.
@@ -289,46 +240,5 @@ impl Watch for JobWatch<'_> {
 
     fn stop_requested(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use peerlane_units::Nanos;
-
-    use super::*;
-
-    #[test]
-    fn resume_command_keeps_rate_and_timeout() {
-        let asked = Asked {
-            route: RouteChoice::Host,
-            block: Bytes::kib(64),
-            depth: 4,
-            force: true,
-            ..Asked::between("a", "b")
-        };
-        let mut job = BatchJob {
-            asked: vec![asked],
-            sparse: Sparse::Auto,
-            scrub: Scrub::Auto,
-            preserve: Vec::new(),
-            limit: None,
-            timeout: Nanos::seconds(90),
-        };
-        let error = CopyError::Interrupted {
-            done: Bytes::ZERO,
-            total: Bytes::mib(1),
-            journal: Some("journal".into()),
-        };
-        let copied = FanOut { read: Bytes::ZERO, targets: vec![Err(error)] };
-        let ended = EndedJob::new(&job.asked, copied).targets;
-        let front = "`peerlane copy a b --route host --block 65536 --depth 4 --verify sample";
-        let command = |job: &BatchJob, limit| resume_command(job, limit, &ended).unwrap();
-        let all = command(&job, Some(ByteRate(5_000_000)));
-        assert_eq!(all, format!("{front} --limit 5000000 --timeout 90s --force --resume`"));
-        assert_eq!(command(&job, None), format!("{front} --timeout 90s --force --resume`"));
-        job.limit = Some(ByteRate(1000));
-        let own = command(&job, Some(ByteRate(5_000_000)));
-        assert_eq!(own, format!("{front} --limit 1000 --timeout 90s --force --resume`"));
     }
 }

@@ -26,7 +26,7 @@ use super::connections;
 use super::sim::{self, PredictionModel};
 use super::trace_file::{self, TraceFile};
 use super::workload_file::{self, WorkloadFile};
-use crate::args::{BenchArgs, BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
+use crate::args::{BenchCommand, BenchCommandArgs, FabricArgs, HowArgs, ModelArgs, On};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output_file::{OutputError, OutputFile};
@@ -41,24 +41,20 @@ use watcher::Watcher;
 /// # Errors
 /// When it is refused, is not possible here, fails, or its figures cannot be.
 pub(crate) fn run(args: &BenchCommandArgs, printer: Printer) -> Result<Exit, Failure> {
-    let how = match &args.command {
-        BenchCommand::Sweep(args) => &args.bench.how,
-        BenchCommand::Matrix(args) => &args.bench.how,
-        BenchCommand::Crowd(args) => &args.bench.how,
-        BenchCommand::Stream(args) => &args.bench.how,
-        BenchCommand::Roundtrip(args) => &args.bench.how,
-        BenchCommand::Run(args) => &args.how,
+    match &args.command {
         BenchCommand::Compare(args) => return compare::run(args, printer),
         BenchCommand::Attach(args) => return attach::run(args, printer),
-    };
-    if let Some(model) = model(&args.command)? {
-        return on_model(&args.command, model, how, printer);
+        _ => {}
     }
+    if let Some(model) = model(args)? {
+        return on_model(args, model, printer);
+    }
+    let how = &args.bench.how;
     let earlier = how.resume.as_deref().map(keep::read).transpose()?;
     let seed = earlier.as_ref().map_or_else(super::copy::seed, |record| record.asked.seed);
     let asked = match &args.command {
         BenchCommand::Run(args) => AskedWorkload::File(workload_file::read(&args.file)?),
-        command => AskedWorkload::Words(Box::new(brief(command, seed))),
+        _ => AskedWorkload::Words(Box::new(brief(args, seed))),
     };
     let stop = signals::stop_flag()?;
     let deadline = how.timeout;
@@ -195,12 +191,8 @@ fn no_length(error: LengthError) -> Failure {
 }
 
 /// The model that is asked instead of this machine, if it is.
-fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
-    let model = match (command, options_of(command)) {
-        (BenchCommand::Run(args), _) => &args.model,
-        (_, Some(options)) => &options.model,
-        (_, None) => return Ok(None),
-    };
+fn model(args: &BenchCommandArgs) -> Result<Option<&ModelArgs>, Failure> {
+    let model = &args.bench.model;
     if model.on == On::Model {
         return Ok(Some(model));
     }
@@ -211,40 +203,24 @@ fn model(command: &BenchCommand) -> Result<Option<&ModelArgs>, Failure> {
     Err(Failure::new(error).hint("`--on model` predicts".to_owned()))
 }
 
-/// Options common to all benchmarks, for those that are made of options.
-fn options_of(command: &BenchCommand) -> Option<&BenchArgs> {
-    match command {
-        BenchCommand::Sweep(args) => Some(&args.bench),
-        BenchCommand::Matrix(args) => Some(&args.bench),
-        BenchCommand::Crowd(args) => Some(&args.bench),
-        BenchCommand::Stream(args) => Some(&args.bench),
-        BenchCommand::Roundtrip(args) => Some(&args.bench),
-        BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => None,
-    }
-}
-
 /// The same workload on the model: a record that says that it is predicted.
-fn on_model(
-    command: &BenchCommand,
-    model: &ModelArgs,
-    how: &HowArgs,
-    printer: Printer,
-) -> Result<Exit, Failure> {
+fn on_model(args: &BenchCommandArgs, model: &ModelArgs, printer: Printer) -> Result<Exit, Failure> {
+    let how = &args.bench.how;
     if how.trace.is_some() {
         let hint = "take `--trace` away, or `--on model`";
         return Err(Failure::new("a trace is of real requests, and the model makes none")
             .hint(hint.to_owned()));
     }
     let fabric = machines::fabric(&FabricArgs { machine: model.machine.clone() }, printer)?;
-    let workload = match command {
+    let workload = match &args.command {
         BenchCommand::Run(args) => workload_file::read(&args.file)?.build()?,
-        command => {
-            let brief = brief(command, 0);
+        _ => {
+            let brief = brief(args, 0);
             tell_excluded(&brief, printer);
             brief.build().map_err(Failure::new)?
         }
     };
-    for option in options_of(command).map(BenchArgs::without_effect_on_model).unwrap_or_default() {
+    for option in args.bench.workload.without_effect_on_model() {
         printer.warning(&format!(
             "{option} changes nothing on the model: all places of a drive are alike"
         ));
@@ -262,42 +238,41 @@ fn classical(command: &BenchCommand) -> Classical {
 }
 
 /// Returns the workload that the command line describes.
-fn brief(command: &BenchCommand, seed: u64) -> Brief {
-    let of = |bench: &BenchArgs, kind| bench.brief(kind, seed);
+fn brief(args: &BenchCommandArgs, seed: u64) -> Brief {
+    let BenchCommandArgs { bench, command } = args;
+    let of = |kind| bench.workload.brief(kind, seed);
     match command {
         BenchCommand::Sweep(args) => Brief {
             source: vec![args.source.clone()],
             target: vec![args.target.clone()],
-            routes: args.way.routes.paths(),
-            via: args.way.via.clone(),
-            ..of(&args.bench, WorkloadKind::Sweep)
+            via: args.memory.via.clone(),
+            ..of(WorkloadKind::Sweep)
         },
         BenchCommand::Matrix(args) => Brief {
             drives: args.drives.clone(),
-            routes: args.way.routes.paths(),
-            via: args.way.via.clone(),
-            ..of(&args.bench, WorkloadKind::Matrix)
+            via: args.memory.via.clone(),
+            ..of(WorkloadKind::Matrix)
         },
         BenchCommand::Crowd(args) => Brief {
             drives: args.drives.clone(),
-            pattern: Some(args.pattern.into()),
-            routes: args.way.routes.paths(),
-            via: args.way.via.clone(),
-            ..of(&args.bench, WorkloadKind::Crowd)
+            pattern: Some(args.pattern),
+            via: args.memory.via.clone(),
+            ..of(WorkloadKind::Crowd)
         },
         BenchCommand::Stream(args) => {
             let (source, target) = args.ends();
             Brief {
                 source,
                 target,
-                routes: args.routes.iter().copied().map(Into::into).collect(),
                 jobs: Some(args.jobs),
                 order: if args.random { Order::Random } else { Order::Sequential },
                 stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
-                ..of(&args.bench, WorkloadKind::Stream)
+                ..of(WorkloadKind::Stream)
             }
         }
-        BenchCommand::Roundtrip(args) => roundtrip::brief(args, seed),
+        BenchCommand::Roundtrip(args) => {
+            roundtrip::brief(args, &bench.how.scratch, of(WorkloadKind::Roundtrip))
+        }
         BenchCommand::Run(_) | BenchCommand::Compare(_) | BenchCommand::Attach(_) => {
             Brief::new(WorkloadKind::Sweep)
         }

@@ -1,27 +1,25 @@
 //! `peerlane bench roundtrip`: its source, and the drives that it may write.
 
 use peerlane_bench::workload::Brief;
-use peerlane_results::{FlowStage, WorkloadKind};
+use peerlane_results::FlowStage;
 
 use crate::args::RoundtripArgs;
 use crate::printer::Printer;
 
 /// Workload of the command line: one drive for both directions, or a source and, as the target of
 /// the way back, something that may be written.
-pub(super) fn brief(args: &RoundtripArgs, seed: u64) -> Brief {
+pub(super) fn brief(args: &RoundtripArgs, scratch: &[String], shared: Brief) -> Brief {
     let brief = Brief {
-        routes: args.routes.paths(),
         via: args.via.clone(),
         stage: args.stage.as_ref().map(|name| FlowStage::new(name.to_string())),
-        ..args.bench.brief(WorkloadKind::Roundtrip, seed)
+        ..shared
     };
     let Some(source) = &args.source else {
         return Brief { drives: args.drive.iter().cloned().collect(), ..brief };
     };
-    let scratch = &args.bench.how.scratch;
     // A source that may be written is filled; it is what is written, too, unless something else is named.
     let others: Vec<String> = scratch.iter().filter(|one| *one != source).cloned().collect();
-    let drives = if others.is_empty() { scratch.clone() } else { others };
+    let drives = if others.is_empty() { scratch.to_vec() } else { others };
     let target = args.target.iter().cloned().collect();
     Brief { source: vec![source.clone()], target, drives, ..brief }
 }

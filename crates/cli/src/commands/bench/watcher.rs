@@ -11,13 +11,13 @@ use peerlane_units::Bytes;
 use super::super::marks::Marks;
 use super::keep;
 use crate::output_file::OutputFile;
-use crate::printer::{Printer, Runs};
+use crate::printer::{BenchProgress, Printer};
 use crate::render::OverwrittenRanges;
 
 /// Shows how far it is, marks phases for the lab's recorder, keeps the record.
 pub(super) struct Watcher {
     printer: Printer,
-    runs: Runs,
+    progress: BenchProgress,
     output: Option<OutputFile>,
     overwritten: OverwrittenRanges,
     /// Files that were made for nothing.
@@ -30,7 +30,7 @@ impl Watcher {
     pub(super) fn new(printer: Printer, output: Option<OutputFile>) -> Self {
         Self {
             printer,
-            runs: Runs::new(printer),
+            progress: BenchProgress::new(printer),
             output,
             overwritten: OverwrittenRanges::default(),
             removed: Vec::new(),
@@ -40,7 +40,7 @@ impl Watcher {
 
     /// Shows no more.
     pub(super) fn finish(&mut self) {
-        self.runs.finish();
+        self.progress.finish();
     }
 
     /// Ranges overwritten until now.
@@ -81,7 +81,7 @@ impl WorkloadProgress for Watcher {
     }
 
     fn next(&mut self, done: u32, most: u32, case: &str) {
-        self.runs.next(done, most, case);
+        self.progress.next(done, most, case);
     }
 
     fn keep(&mut self, record: &BenchRecord) -> Result<(), Box<dyn Error + Send + Sync>> {

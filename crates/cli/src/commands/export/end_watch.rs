@@ -4,18 +4,14 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 use signal_hook::low_level::pipe;
 
 use crate::error::{Failure, Tried};
 use crate::signals;
-
-/// Time between two samples of an export.
-const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reason for the end of an export.
 pub(super) enum EndReason {
@@ -39,30 +35,23 @@ impl EndWatch {
         listened.map_err(Tried::to("listen for signals"))
     }
 
-    /// Waits for a signal, or for the removal of the drive's node. A `sampler` is called each second.
-    pub(super) fn wait_for(
-        &self,
-        node: &Path,
-        sampler: Option<&mut dyn FnMut()>,
-    ) -> Result<EndReason, Failure> {
-        self.wait(node, sampler).map_err(Tried::to(format!("watch {}", node.display())))
+    /// Waits for a signal, or for the removal of the drive's node.
+    pub(super) fn wait_for(&self, node: &Path) -> Result<EndReason, Failure> {
+        self.wait(node).map_err(Tried::to(format!("watch {}", node.display())))
     }
 
-    fn wait(&self, node: &Path, mut sampler: Option<&mut dyn FnMut()>) -> io::Result<EndReason> {
+    fn wait(&self, node: &Path) -> io::Result<EndReason> {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let nodes = inotify::init(flags)?;
         let folder = node.parent().unwrap_or(Path::new("/dev"));
         inotify::add_watch(&nodes, folder, inotify::WatchFlags::DELETE)?;
-        let mut next = Instant::now() + SAMPLE_INTERVAL;
         loop {
             if !node.exists() {
                 return Ok(EndReason::DriveGone);
             }
-            let left = next.saturating_duration_since(Instant::now());
-            let left = sampler.as_ref().and_then(|_| Timespec::try_from(left).ok());
             let ends =
                 &mut [PollFd::new(&self.signal, PollFlags::IN), PollFd::new(&nodes, PollFlags::IN)];
-            match poll(ends, left.as_ref()) {
+            match poll(ends, None) {
                 Err(Errno::INTR) | Ok(_) => {}
                 Err(errno) => return Err(errno.into()),
             }
@@ -71,10 +60,6 @@ impl EndWatch {
             }
             // The loop looks for the node itself.
             let _ = rustix::io::read(nodes.as_fd(), &mut [0; 4096]);
-            if let Some(sample) = sampler.as_mut().filter(|_| Instant::now() >= next) {
-                sample();
-                next = Instant::now() + SAMPLE_INTERVAL;
-            }
         }
     }
 }

@@ -70,18 +70,6 @@ impl MemoryPlan {
         }
     }
 
-    /// PCI addresses of the functions whose P2P memory may hold payload.
-    pub(super) fn pools(&self) -> Vec<String> {
-        match &self.memory {
-            PayloadMemory::Host => Vec::new(),
-            PayloadMemory::P2p(address) => vec![address.clone()],
-            PayloadMemory::AnyP2p => {
-                let permitted = self.memories.iter().filter(|memory| memory.is_permitted);
-                permitted.filter_map(|memory| memory.address.clone()).collect()
-            }
-        }
-    }
-
     /// Takes one memory. With another transport than RDMA the making of the export refuses it.
     fn choose(&mut self, address: String, typed: &str, listen: Listen) -> Result<(), Failure> {
         let is_it = |memory: &&ExportMemory| memory.address.as_deref() == Some(address.as_str());
@@ -169,7 +157,7 @@ mod tests {
         let by_tcp = plan("auto", Listen::Tcp).unwrap();
         assert_eq!(by_tcp.kind(), MemoryKind::Host);
         assert!(by_tcp.reason.starts_with("over tcp"), "{}", by_tcp.reason);
-        assert!(by_tcp.memories.is_empty() && by_tcp.pools().is_empty());
+        assert!(by_tcp.memories.is_empty());
         assert_eq!(plan("off", Listen::Rdma).unwrap().reason, "requested");
     }
 

@@ -2,7 +2,6 @@
 
 mod end_watch;
 mod memory;
-mod status_file;
 
 use std::path::Path;
 
@@ -20,7 +19,6 @@ use crate::printer::Printer;
 use crate::render;
 use end_watch::{EndReason, EndWatch};
 use memory::MemoryPlan;
-use status_file::StatusFile;
 
 const ROOT: &str = "/";
 
@@ -55,7 +53,7 @@ pub(crate) fn run(args: &ExportArgs, printer: Printer) -> Result<Exit, Failure> 
 
 fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Failure> {
     let listen = args.listen().ok_or_else(|| {
-        let error = format!("`--listen ADDRESS` is needed for {}", args.transport());
+        let error = format!("`--listen ADDRESS` is needed for {}", args.transport);
         Failure::new(error).hint("`ip address` lists the addresses of this machine".to_owned())
     })?;
     if args.has_idle_address() {
@@ -83,24 +81,15 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
         listen,
         hosts: args.hosts(),
     };
-    let mut status = args.status.as_deref().map(StatusFile::at).transpose()?;
     let served = peerlane_nvmet::serve(Path::new(ROOT), &request).map_err(failure)?;
-    if let Some(status) = &mut status {
-        status.begin(&held, &request, (memory.kind(), memory.pools()), printer);
-    }
     let record = record(&fabric, &held, &request, memory);
     let shown = if printer.is_json() {
         printer.object(&record)
     } else {
         printer.text(&render::exports(&record))
     };
-    let mut sample = status.as_mut().map(|status| || status.write(printer));
-    let sampler = sample.as_mut().map(|sample| sample as &mut dyn FnMut());
-    let ended = shown.and_then(|()| end.wait_for(&held.path, sampler));
+    let ended = shown.and_then(|()| end.wait_for(&held.path));
     served.end().map_err(failure)?;
-    if let Some(status) = status {
-        status.finish(printer);
-    }
     match ended? {
         EndReason::Signal => {
             printer.note("the export is undone");

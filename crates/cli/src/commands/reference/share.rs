@@ -9,7 +9,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 
 use super::is_documented;
-use crate::args::bare_command;
+use crate::args::{bare_command, built};
 use crate::commands::completions::script;
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
@@ -41,10 +41,8 @@ pub(super) fn write(folder: &Path, printer: Printer) -> Result<Exit, Failure> {
 
 /// Returns file name and text of a page for the program and for each command.
 fn man_pages() -> io::Result<Vec<(String, Vec<u8>)>> {
-    let mut command = bare_command().disable_help_flag(true);
-    command.build();
     let mut pages = Vec::new();
-    add_pages(&command, "", &mut pages)?;
+    add_pages(&built(bare_command().disable_help_flag(true)), "", &mut pages)?;
     Ok(pages)
 }
 

@@ -1,9 +1,10 @@
 //! Prepares the picture for the chosen method of search.
 
+use peerlane_results::ScanMethod;
 use peerlane_scan::formats::decode_with_opacity;
 use peerlane_scan::{DONARD_THRESHOLD, Donard, Gray, PictureError, Pose, Searcher, pictures};
 
-use crate::args::{MethodArg, ScanArgs};
+use crate::args::ScanArgs;
 use crate::error::{Failure, Tried};
 use crate::printer::Printer;
 use crate::small_file;
@@ -25,8 +26,8 @@ pub(super) fn searcher(
     printer: Printer,
 ) -> Result<Searcher, Failure> {
     match args.method {
-        MethodArg::Ncc => ncc(args, picture),
-        MethodArg::Donard => donard(args, picture, printer),
+        ScanMethod::Ncc => ncc(args, picture),
+        ScanMethod::Donard => donard(args, picture, printer),
     }
 }
 

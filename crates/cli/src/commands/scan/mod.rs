@@ -1,18 +1,18 @@
 //! `peerlane scan`: prints the places of a picture in images.
 
+mod device;
 mod method;
-mod place;
 mod sheet;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use device::SearchDevice;
 use peerlane_results::{HitRecord, ScanMethod};
 use peerlane_scan::formats::FormatError;
 use peerlane_scan::inputs::{self, InputError};
 use peerlane_scan::{Busy, Crops, Hit, ImageAnswer, ScanError, ScanEvent, Underway};
-use place::SearchDevice;
 use sheet::{HitSheet, SHEET};
 
 use crate::args::ScanArgs;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ScanArgs, printer: Printer) -> Result<Exit, Failure> {
     let stop = signals::stop_flag()?;
     let place = SearchDevice::new(args, &searcher)?;
     let start = Instant::now();
-    let mut tally = ScanTally { method: args.method.into(), ..ScanTally::default() };
+    let mut tally = ScanTally { method: args.method, ..ScanTally::default() };
     let mut failure = None;
     let mut count = CountLine::new(printer);
     let crops = if sheet.is_some() { Crops::Kept } else { Crops::Dropped };

@@ -14,7 +14,7 @@ use peerlane_sim::predict::{self, Engine, PredictError};
 
 use super::bench::keep;
 use super::workload_file;
-use crate::args::{FabricArgs, SimArgs, SimEngine};
+use crate::args::{FabricArgs, SimArgs};
 use crate::error::{Failure, Tried};
 use crate::exit::Exit;
 use crate::printer::{Elapsed, Printer};
@@ -48,22 +48,13 @@ pub(crate) fn run(args: &SimArgs, printer: Printer) -> Result<Exit, Failure> {
     let fabric = machine_of(machine, printer)?;
     let workload = workload_of(file, &fabric)?;
     let parameters = read_parameters(args.parameters.as_deref())?;
-    let engine = engine(args.engine);
+    let engine = args.engine;
     if !args.vary.is_empty() {
         warn_of_parameters(&fabric, &parameters, printer);
         return vary::run(args, &fabric, &parameters, &workload, engine, printer);
     }
     let model = PredictionModel { fabric: &fabric, parameters: &parameters, engine };
     model.run(&workload, args.output.as_deref(), printer)
-}
-
-fn engine(engine: SimEngine) -> Engine {
-    match engine {
-        SimEngine::Auto => Engine::Auto,
-        SimEngine::Closed => Engine::Closed,
-        SimEngine::Flow => Engine::Flow,
-        SimEngine::Tlp => Engine::Tlp,
-    }
 }
 
 /// Machine, parameters and engine of a prediction.

@@ -79,11 +79,6 @@ pub(crate) fn block_device(name: &str) -> BlockDevice {
     BlockDevice { name: name.to_owned(), size: DISK, ..BlockDevice::default() }
 }
 
-/// Facts of a disk without a name.
-pub(crate) fn facts() -> EndpointFacts {
-    end(Path::new(""), EndpointKind::BlockDevice, PathNode::Block, block_device("")).facts
-}
-
 pub(crate) fn end(
     path: &Path,
     kind: EndpointKind,

@@ -1,7 +1,7 @@
 //! The GPU next to a ring: its memory, the way into it, and cuFile's counters.
 //!
-//! The one thing to know: cuFile may go through host memory though it was told not to. Its counters show that, and
-//! are the library's word and no proof.
+//! cuFile may go through host memory though it was told not to. Its counters show that, and are the
+//! library's word and no proof.
 
 use std::fmt;
 use std::fs::File;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use super::place::with_ending;
+use super::paths::with_ending;
 use super::{JOURNAL_BYTES_MAX, Journal, JournalError, decode, encode};
 use crate::io::small_files::SmallFiles;
 

@@ -5,7 +5,8 @@
 //! call. A full log counts the notes that it leaves out. [`Tracer::finish`] pairs the notes
 //! afterwards. Without a tracer, `Traced` is a branch that is never taken.
 //!
-//! A request is timed from its hand-over to the kernel until the engine sees its end.
+//! A request is timed from the moment at which it is handed to the kernel to the moment at which
+//! the engine sees its end.
 
 mod log;
 mod requests;

@@ -1,7 +1,7 @@
 //! Every way between drives and a GPU of a machine, with its obstacles.
 
 use peerlane_fabric::gpu::{self, ConsumerLine, Generation, VENDOR_AMD, VENDOR_NVIDIA};
-use peerlane_fabric::{Fabric, FunctionId, IommuMode, names};
+use peerlane_fabric::{Fabric, FunctionId, IommuMode, pci_names};
 use peerlane_memory::cufile::Mode;
 use peerlane_reach::{
     Fact, MapType, Reach, kernel_refusal, multipath_refuses, nvidia_fs_question, nvidia_fs_refusal,
@@ -251,7 +251,7 @@ impl GpuScene<'_> {
     /// A GPU of a description that says nothing of its maker, or of a maker that has no such thing.
     fn of_nobody(&self) -> Candidate {
         let gpu = self.fabric.function(self.gpu);
-        let refusal = match names::look_up(gpu) {
+        let refusal = match pci_names::look_up(gpu) {
             Some(name) => format!("{name} has no path to storage that this program knows"),
             None => "the path depends on the maker, which the machine file does not give: add \
                      `vendor = \"0x10de\"` for NVIDIA"
@@ -267,14 +267,14 @@ impl GpuScene<'_> {
     fn too_old(&self, first: Generation, what: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let generation = Generation::from_function(gpu).filter(|&generation| generation < first)?;
-        Some(format!("{}, of {generation}, {what}", names::look_up(gpu)?))
+        Some(format!("{}, of {generation}, {what}", pci_names::look_up(gpu)?))
     }
 
     /// Returns the reason against a GPU for consumers; `listed` are the GPUs of a direct way.
     fn consumer(&self, listed: &str) -> Option<String> {
         let gpu = self.fabric.function(self.gpu);
         let line = ConsumerLine::from_function(gpu)?;
-        Some(format!("{} is a {line}, and this path is for {listed}", names::look_up(gpu)?))
+        Some(format!("{} is a {line}, and this path is for {listed}", pci_names::look_up(gpu)?))
     }
 
     /// Returns the reason against a GPU whose memory has no window with address space.

@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use peerlane_results::{Evidence, Plan, Route, RouteEvidence, RouteVerdict, Scrubbed, Warning};
+use peerlane_results::{Evidence, Plan, Route, RouteEvidence, RouteVerdict, Warning};
 use peerlane_units::Bytes;
 
+use super::CopyError;
 use super::witness::Witnesses;
-use super::{CopyError, Tools};
 use crate::io::ranges::RangeSet;
 use crate::transfer::relay::Moved;
 
@@ -69,14 +69,6 @@ impl Account {
             }
             _ => Ok(()),
         }
-    }
-
-    /// Notes that the memory was not cleared, and says so.
-    pub(super) fn not_scrubbed(&mut self, reason: String, tools: &mut Tools<'_>) -> Scrubbed {
-        let warning = Warning::NotScrubbed { reason: reason.clone() };
-        tools.watch.caution(&warning.to_string());
-        self.warnings.push(warning);
-        Scrubbed { bytes: Bytes::ZERO, reason }
     }
 }
 

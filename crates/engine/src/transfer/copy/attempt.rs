@@ -280,10 +280,6 @@ impl Attempt<'_> {
             Ok(Err(fault)) => (fault.to_string(), hint),
             Err(reason) => (reason, hint),
         };
-        if ready.ring.in_flight() == 0 {
-            // It holds a block of either end; why it could not be cleared adds nothing.
-            let _ = side.clear(tools.clock, tools.deadline);
-        }
         Err(Rejection { reason, hint: Some(hint.to_owned()) })
     }
 

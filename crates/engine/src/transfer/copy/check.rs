@@ -10,7 +10,7 @@ use peerlane_units::{Bytes, Nanos};
 
 use super::attempt::AttachedMemory;
 use super::twin::{self, StagedCopy};
-use super::{CopyError, Tools, claims, scrub};
+use super::{CopyError, Tools, claims};
 use crate::endpoints::machine::Machine;
 use crate::io::clock::Clock;
 use crate::io::failure::{Cause, RequestError, RequestFailure, Role, Stuck, error_in_words};
@@ -34,7 +34,6 @@ pub(crate) enum NotProved {
 }
 
 /// Proves that data arrive by this route. Host memory needs no proof: verification is the same way.
-/// A failed proof's bytes in the memory are cleared.
 pub(super) fn prove(
     ready: &mut AttachedMemory,
     seed: u64,
@@ -44,9 +43,7 @@ pub(super) fn prove(
     // A GPU was read into before, where either end has data.
     let setup = ProofSetup { probes: ready.gpu.is_none(), ..setup };
     ready.ring.phase(PhaseKind::Prove);
-    let proved = prove_route(&mut ready.ring, &setup, tools.clock)
-        .map_err(|failure| scrub::after_proof(ready, &setup, failure, tools));
-    judge(proved)
+    judge(prove_route(&mut ready.ring, &setup, tools.clock))
 }
 
 /// Prepares a proof; `None` if there is nothing to prove.

@@ -7,14 +7,14 @@ use std::mem;
 use std::rc::Rc;
 
 use peerlane_evidence::CpuMark;
-use peerlane_results::{Plan, RouteChoice, Scrubbed, StageRecord, Warning};
+use peerlane_results::{Plan, RouteChoice, StageRecord};
 use peerlane_units::{Bytes, Nanos};
 
 use super::account::Payload;
 use super::carry::{Carried, SoFar, relay_jobs};
 use super::record::Settled;
 use super::settle::Agreed;
-use super::{CopyError, CopyJob, Done, FanOut, Tools, gone, scrub};
+use super::{CopyError, CopyJob, Done, FanOut, Tools, gone};
 use crate::io::failure::{RequestError, error_in_words};
 use crate::io::ring::Ring as _;
 use crate::io::stage::StageName;
@@ -171,7 +171,7 @@ impl<'a> Copying<'a> {
         }
     }
 
-    /// Moves, flushes, clears the memory, verifies.
+    /// Moves, flushes, verifies.
     fn carry(&mut self, mut agreed: Agreed, proving: Nanos, tools: &mut Tools<'_>) {
         let (seats, route) = (agreed.seats.clone(), agreed.route);
         self.for_live(|job| {
@@ -188,10 +188,7 @@ impl<'a> Copying<'a> {
             let job = &mut self.lanes[seat.lane].job;
             job.ask_witnesses(route, &agreed.ready.memory, payload);
         }
-        tools.watch.phase(Phase::Check);
         let given_up = agreed.ready.ring.in_flight();
-        // Also after a failure.
-        let scrubbed = self.scrub(&mut agreed, tools);
         tools.watch.phase(Phase::Verify);
         for (seat, payload) in moved.into_iter().enumerate() {
             let TargetLane { job, failed, finished } = &mut self.lanes[seats[seat].lane];
@@ -204,10 +201,8 @@ impl<'a> Copying<'a> {
             match job.check(&mut agreed.ready, route, tools) {
                 Ok(verification) => {
                     let check = tools.clock.now().since(end).after(proving);
-                    let (elapsed, scrubbed) = (end.since(start), scrubbed.clone());
-                    let stages = Vec::new();
-                    let done =
-                        Done { payload, elapsed, check, cpu, stages, scrubbed, verification };
+                    let (elapsed, stages) = (end.since(start), Vec::new());
+                    let done = Done { payload, elapsed, check, cpu, stages, verification };
                     *finished = Some((agreed.settled(seat), done));
                 }
                 Err(error) => *failed = Some(error),
@@ -267,35 +262,5 @@ impl<'a> Copying<'a> {
             }
         }
         payloads
-    }
-
-    /// Clears the memory once, out of the first target that is well; another one if that fails by
-    /// it.
-    pub(super) fn scrub(&mut self, agreed: &mut Agreed, tools: &mut Tools<'_>) -> Scrubbed {
-        loop {
-            let seat = self.well_seat(agreed).unwrap_or(0);
-            let lane = agreed.seats[seat].lane;
-            agreed.take(seat);
-            let error =
-                match scrub::clear_memory(&mut self.lanes[lane].job, &mut agreed.ready, tools) {
-                    Ok(scrubbed) => return scrubbed,
-                    Err(error) => error,
-                };
-            let reason = error_in_words(&error);
-            let is_cleared = scrub::is_cleared(&error);
-            let error = self.lanes[lane].job.name_the_stuck(error, agreed.route);
-            self.lanes[lane].failed.get_or_insert(error);
-            if self.well_seat(agreed).is_none() {
-                if !is_cleared {
-                    let warning = Warning::NotScrubbed { reason: reason.clone() };
-                    tools.watch.caution(&warning.to_string());
-                }
-                return Scrubbed { bytes: Bytes::ZERO, reason };
-            }
-        }
-    }
-
-    fn well_seat(&self, agreed: &Agreed) -> Option<usize> {
-        agreed.seats.iter().position(|seat| self.lanes[seat.lane].failed.is_none())
     }
 }

@@ -14,7 +14,6 @@ use crate::io::ring::UringError;
 use crate::plan::PlanError;
 use crate::transfer::prove::{ProofCause, ProofFailure, TargetState};
 use crate::transfer::relay::RelayError;
-use crate::transfer::scrub::{ScrubCause, ScrubFailure};
 use crate::transfer::stages::StageError;
 use crate::transfer::verify::VerifyError;
 
@@ -209,14 +208,6 @@ pub enum CopyError {
         /// Reason why the counters do not tell.
         source: NoCounter,
     },
-    /// Blocks of the target that were borrowed to clear device memory may hold zeroes.
-    #[error("cannot put back what {path} held while device memory was cleared")]
-    Scrub {
-        /// The target.
-        path: PathBuf,
-        /// Failure of the scrub.
-        source: ScrubFailure,
-    },
     /// Verification came to no answer.
     #[error("cannot check the content of {path}")]
     Check {
@@ -304,9 +295,6 @@ impl CopyError {
             Self::Check { source: VerifyError::Request(error), .. } => {
                 error.hint().map(str::to_owned)
             }
-            Self::Scrub {
-                source: ScrubFailure { cause: ScrubCause::Request(error), .. }, ..
-            } => error.hint().map(str::to_owned),
             Self::Contradicted { .. } => Some(
                 "`--route host --resume` finishes the copy through host memory; `peerlane doctor SOURCE TARGET` \
                  looks for the cause"
@@ -320,10 +308,7 @@ impl CopyError {
             Self::CuFileFellBack { .. } => {
                 Some("`cufile.log` says why; `--route host` goes through host memory".to_owned())
             }
-            Self::Move { .. }
-            | Self::StageFailed { .. }
-            | Self::Check { .. }
-            | Self::Scrub { .. } => None,
+            Self::Move { .. } | Self::StageFailed { .. } | Self::Check { .. } => None,
         }
     }
 }

@@ -10,7 +10,6 @@ use super::{CopyError, CopyJob};
 use crate::io::failure::{Cause, RequestError, RequestFailure, Role};
 use crate::transfer::prove::ProofCause;
 use crate::transfer::relay::RelayError;
-use crate::transfer::scrub::ScrubCause;
 use crate::transfer::verify::VerifyError;
 
 /// The request whose failure ended a copy.
@@ -20,10 +19,6 @@ fn failure(error: &CopyError) -> Option<&RequestFailure> {
         | CopyError::Check { source: VerifyError::Request(source), .. } => source,
         CopyError::Proof { source, .. } => match &source.cause {
             ProofCause::Request(request) => request,
-            _ => return None,
-        },
-        CopyError::Scrub { source, .. } => match &source.cause {
-            ScrubCause::Request(request) => request,
             _ => return None,
         },
         _ => return None,

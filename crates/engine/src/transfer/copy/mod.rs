@@ -28,7 +28,6 @@ mod pieces;
 mod preserve;
 mod record;
 mod resume;
-mod scrub;
 mod settle;
 mod source;
 mod start;
@@ -46,7 +45,7 @@ use peerlane_units::{ByteRate, Bytes, Nanos};
 
 pub use error::CopyError;
 pub(crate) use files::{Claim, grow, open_in_place};
-pub use options::{CopyOptions, Scrub, Sparse, Start};
+pub use options::{CopyOptions, Sparse, Start};
 pub use preserve::Metadatum;
 pub(crate) use start::CheckedPlan;
 
@@ -181,7 +180,6 @@ struct Done {
     check: Nanos,
     cpu: peerlane_results::CpuTime,
     stages: Vec<peerlane_results::StageRecord>,
-    scrubbed: peerlane_results::Scrubbed,
     verification: peerlane_results::Verification,
 }
 

@@ -1,10 +1,11 @@
-//! Options of a copy for resuming, holes and the memory it used.
+//! Options of a copy for resuming, holes and metadata.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use peerlane_units::ByteRate;
+use peerlane_units::{ByteRate, Named};
+use serde::Deserialize;
 
 use super::preserve::Metadatum;
 use crate::endpoints::guard::Surveys;
@@ -13,7 +14,7 @@ use crate::io::trace::Tracer;
 use crate::transfer::shares::Share;
 use crate::transfer::stages::Stages;
 
-/// Options of a copy for its journal, for holes, and for the memory it used.
+/// Options of a copy for its journal, holes, metadata and stages.
 #[derive(Debug, Clone)]
 pub struct CopyOptions {
     /// Begin or go on.
@@ -26,8 +27,6 @@ pub struct CopyOptions {
     pub cadence: Cadence,
     /// Treatment of holes of the source.
     pub sparse: Sparse,
-    /// Treatment of device memory after the copy.
-    pub scrub: Scrub,
     /// The most payload that is moved in a second; `None` for as fast as it goes. Proof and verification
     /// do not count.
     pub limit: Option<ByteRate>,
@@ -48,7 +47,7 @@ pub struct CopyOptions {
 }
 
 impl Default for CopyOptions {
-    /// Begins, keeps the journal in the usual place, leaves holes out, overwrites device memory.
+    /// Begins, keeps the journal in the usual place, and leaves holes out.
     fn default() -> Self {
         Self {
             start: Start::Anew,
@@ -56,7 +55,6 @@ impl Default for CopyOptions {
             environment: StateEnvironment::default(),
             cadence: Cadence::default(),
             sparse: Sparse::Auto,
-            scrub: Scrub::Auto,
             limit: None,
             share: None,
             watch_dma: false,
@@ -84,7 +82,8 @@ pub enum Start {
 }
 
 /// Treatment of holes of the source.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Sparse {
     /// They are left out if the file system tells them; at a target that already exists they are
     /// made zero.
@@ -94,12 +93,6 @@ pub enum Sparse {
     Never,
 }
 
-/// Treatment of device memory when a copy is done with it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Scrub {
-    /// It is overwritten by DMA before it goes back, as `scrub` does it.
-    #[default]
-    Auto,
-    /// It goes back with payload in it.
-    Never,
+impl Named for Sparse {
+    const NAMES: &'static [(&'static str, Self)] = &[("auto", Self::Auto), ("never", Self::Never)];
 }

@@ -12,8 +12,10 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use peerlane_results::Refusal;
+use peerlane_units::Named;
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fremovexattr, fsetxattr};
 use rustix::io::Errno;
+use serde::Deserialize;
 
 use super::CopyError;
 
@@ -26,7 +28,8 @@ const ACL: &CStr = c"system.posix_acl_access";
 const LEFT_OUT: [&[u8]; 2] = [b"security.selinux", b"system.posix_acl_default"];
 
 /// Metadata that may be preserved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Metadatum {
     /// Permissions, and the access control list.
     Mode,
@@ -36,6 +39,15 @@ pub enum Metadatum {
     Ownership,
     /// Extended attributes.
     Xattr,
+}
+
+impl Named for Metadatum {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("mode", Self::Mode),
+        ("timestamps", Self::Timestamps),
+        ("ownership", Self::Ownership),
+        ("xattr", Self::Xattr),
+    ];
 }
 
 /// Metadata that a copy takes over from its source, and their origin.

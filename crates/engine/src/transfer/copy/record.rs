@@ -9,7 +9,6 @@ use peerlane_units::Bytes;
 
 use super::Done;
 use super::account::Payload;
-use crate::endpoints::far_side::far_sides;
 use crate::transfer::relay::percentiles;
 use peerlane_results::warnings_of_machine;
 
@@ -79,7 +78,6 @@ pub(super) fn write(
             bytes: None,
             reason: "memory controller counters are not read".to_owned(),
         },
-        scrubbed: done.scrubbed,
         verification: done.verification,
         stages: done.stages,
         verdict: match is_known {
@@ -88,7 +86,6 @@ pub(super) fn write(
             false => RouteVerdict::NotKnown,
         },
         evidence,
-        far_sides: far_sides([&plan.source, &plan.target], data, None),
         warnings,
         limits: plan.limits.clone(),
     }

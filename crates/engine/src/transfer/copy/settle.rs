@@ -54,8 +54,8 @@ impl Agreed {
         self.ready.compared = self.seats[seat].compared;
     }
 
-    /// A request of another target's tail or of the memory's clearing that is not answered may still use
-    /// the memory of those: a target goes no further on this ring.
+    /// A request of another target's tail that is not answered may still use its memory: a target goes no
+    /// further on this ring.
     pub(super) fn refuse_busy(&mut self, given_up: u32) -> Option<CopyError> {
         let (ring, host) = (&mut self.ready.ring, self.ready.host);
         let is_used = ring.in_flight() > given_up || ring.host_bytes(host).is_none();
@@ -307,10 +307,6 @@ impl Copying<'_> {
                     Ok(())
                 }
             };
-            if seat > 0 {
-                // The proofs that passed left payload in it.
-                self.scrub(agreed, tools);
-            }
             return outcome;
         }
         Ok(())

@@ -50,18 +50,8 @@ impl Target<'_> {
     }
 
     /// Records from here on that this is done.
-    pub(super) fn record_anew(&mut self, done: RangeSet, tools: &Tools<'_>) {
+    fn record_anew(&mut self, done: RangeSet, tools: &Tools<'_>) {
         self.recorder = Recorder::new(tools.options.cadence, done, tools.clock.now());
-    }
-
-    /// Saves the ranges that a journal may claim, if there is one on disk and it claims others.
-    pub(super) fn claim(&mut self, done: &RangeSet) -> Result<(), JournalError> {
-        match &mut self.keeper {
-            Some(keeper) if keeper.is_on_disk() && keeper.journal().done != *done => {
-                keeper.save(done)
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Claims all of the copy, which is flushed.

@@ -1,7 +1,7 @@
 //! Independent witnesses of the route that a copy's payload takes.
 //!
-//! Block counters are read always, addresses of DMA if they were asked for. Both look at the move
-//! alone: proof, clearing and verification go through host memory by design.
+//! Block counters are read always, addresses of DMA where they were asked for. Both look at the move alone: proof
+//! and verification go through host memory by design.
 
 use peerlane_evidence::{
     BlockCounters, CaseDrive, DmaWitness, DriveBytes, DriveTransfer, Root, Unwatched, unseen_dma,

@@ -4,7 +4,6 @@
 //! exported devices can be mounted. An exclusive open here prevents both.
 
 mod memories;
-mod status;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,6 @@ use peerlane_units::Nanos;
 use rustix::fs::OFlags;
 
 pub use memories::{memories, rdma_device};
-pub use status::ExportMeter;
 
 use crate::endpoints::guard::{self, Surveyor};
 use crate::endpoints::machine::Machine as _;

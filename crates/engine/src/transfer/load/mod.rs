@@ -10,9 +10,9 @@
 //! machine has a direct way at all and nothing refuses, else through host memory, with the reason.
 //! cuFile is not opened on a machine that has none.
 //!
-//! [`LoadRoutes::judge`] has the last word. Direct loads that cuFile counted as moved through host
-//! memory are an error. Without counters [`RouteChoice::P2p`] is refused, and by
-//! [`RouteChoice::Auto`] the route of cuFile's loads is unknown.
+//! [`LoadRoutes::judge`] has the last word. What cuFile counted as moved through host memory
+//! although it was to go directly is an error. Without counters [`RouteChoice::P2p`] is refused,
+//! and by [`RouteChoice::Auto`] the route of what cuFile moved is unknown.
 
 mod direct;
 mod direct_support;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use peerlane_fabric::Fabric;
 use peerlane_memory::MemoryError;
 use peerlane_results::{
-    ChunkDifference, ComparedManifest, EndpointKind, MemoryKind, Reference, VERIFY_SCHEMA,
-    VerifyRecord, Warning,
+    ChunkDifference, ComparedManifest, EndpointKind, Reference, VERIFY_SCHEMA, VerifyRecord,
+    Warning,
 };
 use peerlane_units::{Bytes, Nanos};
 

@@ -19,9 +19,10 @@
 //!
 //! Chunks run at the same time and in any order. Operations are not fused (`--fmad=false`).
 //!
-//! The one thing to know: such a kernel is a program of the user and runs with the user's rights on the GPU. Nothing
-//! confines it to its chunk. A wrong one corrupts memory of the context, which other chunks, other kernels of this
-//! process and its pinned host memory are in. An error of a kernel ends the context: all later calls fail.
+//! Such a kernel is a program of the user and runs with the user's rights on the GPU. Nothing
+//! confines it to its chunk. A wrong one corrupts memory of the context, which other chunks, other
+//! kernels of this process and its pinned host memory are in. An error of a kernel ends the
+//! context: all later calls fail.
 
 mod digest;
 mod error;

@@ -3,10 +3,11 @@
  * Leaves out streams and seeds. NVRTC compiles this when the program runs; the mock of the tests compiles the same text
  * for the processor. Written after the specification of xxHash (doc/xxhash_spec.md, "XXH3").
  *
- * The one thing to know: eight accumulators are independent of each other, and what 1024 bytes (16 stripes) add to them
- * does not depend on their value. So all threads compute the sums of 32 such blocks at once, eight threads a block, and
- * only add-and-scramble runs in order, by eight threads. One accumulator a thread without that would wait for memory at
- * each stripe. The sums alternate between two buffers: one barrier a round parts their writers from their readers.
+ * Eight accumulators are independent of each other, and what 1024 bytes (16 stripes) add to them
+ * does not depend on their value. So all threads compute the sums of 32 such blocks at once, eight
+ * threads a block, and only add-and-scramble runs in order, by eight threads. One accumulator a
+ * thread without that would wait for memory at each stripe. The sums alternate between two buffers:
+ * one barrier a round parts their writers from their readers.
  */
 typedef unsigned char u8;
 typedef unsigned int u32;

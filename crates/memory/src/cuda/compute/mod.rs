@@ -1,8 +1,8 @@
 //! Kernels, and the queue that a GPU runs them from.
 //!
-//! The one thing to know: a queue holds the memory, the pinned memory and the code of its work
-//! until all of it is over ([`KernelQueue::is_over`]). Work that does not end soon after its queue
-//! was dropped is leaked with all that it uses, and nothing is freed under the GPU.
+//! A queue holds the memory, the pinned memory and the code of its work until all of it is over
+//! ([`Queue::is_over`]). Work that does not end soon after its queue was dropped is leaked with all
+//! that it uses, and nothing is freed under the GPU.
 
 #[allow(unsafe_code)]
 mod ffi;

@@ -1,7 +1,7 @@
 //! Memory of another library on a GPU: one in the same process that has the primary context, too.
 //!
-//! The one thing to know: an address is believed only after the driver said that the whole range lies in one allocation
-//! of that GPU. It can still be freed by its owner, whom [`Foreign`] keeps for that reason.
+//! An address is believed only after the driver said that the whole range lies in one allocation of
+//! that GPU. It can still be freed by its owner, whom [`Foreign`] keeps for that reason.
 
 #[allow(unsafe_code)]
 mod ffi;

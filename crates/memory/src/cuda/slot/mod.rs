@@ -1,6 +1,6 @@
 //! Pinned host memory that a file is read into, piece by piece, on its way to a GPU.
 //!
-//! The one thing to know: the kernel writes it and the copy engine reads it, each by its address; the order of the two is
+//! The kernel writes it and the copy engine reads it, each by its address; the order of the two is
 //! the user's. This process sees its bytes only to clear them.
 
 #[allow(unsafe_code)]

@@ -1,7 +1,7 @@
 //! A stream of a GPU, its events and the start of a copy: the parts of lanes and queues.
 //!
-//! The one thing to know: a stream keeps no memory. Its user keeps the memory that its work needs,
-//! and abandons the stream where the work does not end.
+//! A stream keeps no memory. Its user keeps the memory that its work needs, and abandons the stream
+//! where the work does not end.
 
 #[allow(unsafe_code)]
 mod ffi;

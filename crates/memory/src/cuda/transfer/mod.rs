@@ -1,8 +1,7 @@
 //! Memory of a GPU, host memory that its copy engine reaches, and copies between the two.
 //!
-//! The one thing to know: a copy holds both its ends until its event has come. A copy that does not
-//! end soon after its lane was dropped is leaked with its memory, never freed under the copy
-//! engine.
+//! A copy holds both its ends until its event has come. A copy that does not end soon after its
+//! lane was dropped is leaked with its memory, never freed under the copy engine.
 
 #[allow(unsafe_code)]
 pub(super) mod ffi;

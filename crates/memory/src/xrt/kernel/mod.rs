@@ -4,10 +4,11 @@
 //! the chunk by an AXI master port, and two scalars of 64 bits. It runs once for each chunk. One run object serves each
 //! chunk in flight; XRT spreads runs over the compute units of that name.
 //!
-//! The one thing to know: argument 0 is connected to one memory group, and nothing of XRT's C interface compares it with
-//! the buffer's. A kernel that is started on another group uses addresses that its port may not reach, and hangs or
-//! writes elsewhere. So the group is compared when the kernel is opened for a buffer ([`CardBuffer::kernel`]) and at
-//! each start, and [`Card::allocate_for`] takes memory of the kernel's own group.
+//! Argument 0 is connected to one memory group, and nothing of XRT's C interface compares it with
+//! the buffer's. A kernel that is started on another group uses addresses that its port may not
+//! reach, and hangs or writes elsewhere. So the group is compared when the kernel is opened for a
+//! buffer ([`CardBuffer::kernel`]) and at each start, and [`Card::allocate_for`] takes memory of
+//! the kernel's own group.
 //!
 //! A kernel that is linked to several groups is known by the last of them (`xrtKernelArgGroupId`). Its other groups are
 //! refused here, too, though it reaches them.

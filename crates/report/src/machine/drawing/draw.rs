@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Link, LinkSpeed, names};
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Link, LinkSpeed, pci_names};
 
 use super::layout::{
     BRIDGE_WIDTH, DrawingLayout, DrawnNode, LABEL_WIDTH, MARGIN, NodeContent, ROLE_WIDTH,
@@ -463,7 +463,7 @@ fn leaves(
         .nvme
         .as_ref()
         .and_then(|nvme| nvme.model.clone())
-        .or_else(|| names::look_up(function));
+        .or_else(|| pci_names::look_up(function));
     let model = model.unwrap_or_default();
     let memory = fabric.memory(id);
     let badge =
@@ -514,7 +514,7 @@ fn title(fabric: &Fabric, id: FunctionId) -> String {
     let address = function.address.map(|address| format!(" {address}")).unwrap_or_default();
     let name =
         if address.trim() == function.name { String::new() } else { format!(" {}", function.name) };
-    let model = names::look_up(function).map(|name| format!(", {name}")).unwrap_or_default();
+    let model = pci_names::look_up(function).map(|name| format!(", {name}")).unwrap_or_default();
     let link =
         function.link_below.map(|most| format!(", up to {}", speed(most))).unwrap_or_default();
     escape(&format!("{}{name}{address}{link}{model}", port_kind(function.kind)))

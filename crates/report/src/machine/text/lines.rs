@@ -6,7 +6,7 @@ use super::port_kind;
 use crate::plain::plain;
 use peerlane_fabric::{
     DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, Link, LinkSpeed,
-    MemoryKind, Namespace, NvmeController, Origin, names,
+    MemoryKind, Namespace, NvmeController, Origin, pci_names,
 };
 
 /// The machine in one line.
@@ -117,7 +117,7 @@ pub(super) fn details(fabric: &Fabric, id: FunctionId) -> Vec<String> {
     let mut details = Vec::new();
     // Of the ports of a switch one says what it is.
     if !matches!(function.kind, FunctionKind::RootPort | FunctionKind::DownstreamPort) {
-        details.extend(names::look_up(function));
+        details.extend(pci_names::look_up(function));
     }
     if let Some(nvme) = &function.nvme {
         let drive: Vec<&str> = [&nvme.model, &nvme.serial, &nvme.firmware]

@@ -11,13 +11,13 @@
 
 mod bits;
 mod huffman;
-mod multi;
+mod multi_picture;
 #[cfg(test)]
 mod tests;
 
 use bits::Bits;
 use huffman::HuffmanTable;
-pub(crate) use multi::further_images;
+pub(crate) use multi_picture::further_images;
 
 use super::MOST_PIXELS;
 use super::orientation::turned;

@@ -1,9 +1,8 @@
 //! TIFF and BigTIFF: every page, with the codecs of libraries.
 //!
-//! Leaves out images without brightness of their own (colour filter arrays) and compression that no
-//! library here reads: an error says so. The one thing to know: the `tiff` crate refuses palettes,
-//! 2, 4 and 12 bits, and planes of colours, and gives up a file for one bad page; so directories
-//! are read here.
+//! Leaves out what has no brightness of its own (colour filter arrays) and compression that no
+//! library here reads: an error that says so. The `tiff` crate refuses palettes, 2, 4 and 12 bits,
+//! and planes of colours, and gives up a file for one bad page; so directories are read here.
 
 mod compression;
 mod directory;

@@ -1,8 +1,8 @@
 //! The network of a topology and its flows.
 //!
-//! Leaves out drives and processors beyond their [`Leg`]. The one thing to know: one queue of the machine is one input
-//! here. Packets of different kinds have buffers of their own, and a link of several kinds gets a *buffer*
-//! resource for each.
+//! Leaves out drives and processors beyond their [`Leg`]. One queue of the machine is one input
+//! here. Packets of different kinds have buffers of their own, so that a link of several kinds gets
+//! a *buffer* resource for each.
 
 mod path;
 

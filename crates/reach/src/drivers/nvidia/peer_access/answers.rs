@@ -1,6 +1,8 @@
 //! The driver's own answers in the text of `nvidia-smi topo -p2p`, and their explanations.
 
-use peerlane_fabric::{Acs, Fabric, Function, FunctionId, PeerAccess, PeerCapability, gpu, names};
+use peerlane_fabric::{
+    Acs, Fabric, Function, FunctionId, PeerAccess, PeerCapability, gpu, pci_names,
+};
 
 use super::{Verdict, is_kept_geforce, overrides, patched};
 use crate::drivers::ends::DriverEnds;
@@ -122,7 +124,7 @@ fn chipset(ends: &DriverEnds<'_>) -> String {
     match CommonSwitch::new(ends) {
         CommonSwitch::NotListed(switch) => format!(
             "{bridge}, and the switch above both ({}) is not on the driver's",
-            names::look_up(switch).unwrap_or_else(|| switch.name.clone())
+            pci_names::look_up(switch).unwrap_or_else(|| switch.name.clone())
         ),
         _ => bridge,
     }

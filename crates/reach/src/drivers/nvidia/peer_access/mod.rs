@@ -6,7 +6,7 @@ mod overrides;
 mod patched;
 
 use peerlane_fabric::gpu::{ConsumerLine, Generation};
-use peerlane_fabric::{Function, FunctionId, FunctionKind, Parent, gpu, names};
+use peerlane_fabric::{Function, FunctionId, FunctionKind, Parent, gpu, pci_names};
 
 use super::switches::CommonSwitch;
 use super::{DRIVER, bar1, chip};
@@ -89,8 +89,10 @@ fn chips(ends: &DriverEnds<'_>) -> Verdict {
 /// A machine with NVSwitch: GPUs with NVLinks reach each other by these, or not at all.
 fn nvswitch(ends: &DriverEnds<'_>) -> Verdict {
     let is_switch = |one: &Function| {
-        let name =
-            one.vendor.zip(one.device).and_then(|(vendor, device)| names::device(vendor, device));
+        let name = one
+            .vendor
+            .zip(one.device)
+            .and_then(|(vendor, device)| pci_names::device(vendor, device));
         name.is_some_and(|name| name.contains("NVSwitch"))
     };
     let is_here = |(id, one): (FunctionId, &Function)| {
@@ -213,7 +215,7 @@ fn place(ends: &DriverEnds<'_>, switch: CommonSwitch<'_>) -> (String, &'static s
             ("both are below one switch of the driver's list".to_owned(), SWITCHES)
         }
         CommonSwitch::NotListed(switch) => {
-            let name = names::look_up(switch).unwrap_or_else(|| switch.name.clone());
+            let name = pci_names::look_up(switch).unwrap_or_else(|| switch.name.clone());
             let place =
                 format!("the switch above both ({name}) is not on the driver's list, so {chipset}");
             (place, SWITCHES)

@@ -1,12 +1,11 @@
 //! Overwrites device memory by DMA, so its next user reads nothing of a copy.
 //!
 //! Memory that a drive lends is not cleared between users, and the CPU must not store to it. Zeroes
-//! get there as payload does: from a drive. A few blocks of the target, which are the copy's to write,
-//! are borrowed: their bytes are kept in host memory, zeroes are written over them by host memory and
+//! get there as payload does: from a drive. A few blocks of the target, which the benchmark may
+//! write, are borrowed: their bytes are kept in host memory, zeroes are written over them by host memory and
 //! read into every slot, and the bytes are written back and compared.
 //!
-//! The borrowed blocks hold zeroes meanwhile, so no journal may claim them: the caller takes them
-//! out before, and flushes after.
+//! The borrowed blocks hold zeroes meanwhile; the caller flushes after.
 
 use std::fmt;
 
@@ -87,8 +86,6 @@ pub struct ScrubFailure {
     /// Cause.
     #[source]
     pub cause: ScrubCause,
-    /// True when the borrowed blocks hold their old content.
-    pub is_restored: bool,
 }
 
 /// Reason why a step of a scrub failed.
@@ -126,20 +123,13 @@ pub(crate) fn scrub<R: Ring>(
     clock: &dyn Clock,
 ) -> Result<Bytes, ScrubFailure> {
     let mut scrubber = Scrubber { ring, setup, clock, step: ScrubStep::Keep };
-    let failed = |step, cause, is_restored| ScrubFailure { step, cause, is_restored };
-    if let Err(cause) = scrubber.check().and_then(|()| scrubber.borrow()) {
-        let step = scrubber.step;
-        // A write that failed may have been carried out in part.
-        let is_restored = step == ScrubStep::Keep || scrubber.put_back().is_ok();
-        return Err(failed(step, cause, is_restored));
-    }
-    let overwritten = scrubber.overwrite();
-    let step = scrubber.step;
-    match (overwritten, scrubber.put_back()) {
-        (Ok(()), Ok(())) => Ok(Bytes(setup.memory_length)),
-        (Err(cause), back) => Err(failed(step, cause, back.is_ok())),
-        (Ok(()), Err(cause)) => Err(failed(scrubber.step, cause, false)),
-    }
+    scrubber.check().and_then(|()| scrubber.keep()).map_err(|cause| scrubber.failure(cause))?;
+    let overwritten = scrubber.write_zeroes().and_then(|()| scrubber.overwrite());
+    let overwritten = overwritten.map_err(|cause| scrubber.failure(cause));
+    // A write that failed may have been carried out in part.
+    let restored = scrubber.put_back().map_err(|cause| scrubber.failure(cause));
+    overwritten.and(restored)?;
+    Ok(Bytes(setup.memory_length))
 }
 
 struct Scrubber<'a, R> {
@@ -174,9 +164,17 @@ impl<R: Ring> Scrubber<'_, R> {
         if fits { Ok(()) } else { Err(ScrubCause::Shape { length }) }
     }
 
-    /// Keeps the target's bytes and writes zeroes over them.
-    fn borrow(&mut self) -> Result<(), ScrubCause> {
-        self.host_request(ScrubStep::Keep, Action::Read, KEPT)?;
+    fn failure(&self, cause: ScrubCause) -> ScrubFailure {
+        ScrubFailure { step: self.step, cause }
+    }
+
+    /// Keeps the target's bytes.
+    fn keep(&mut self) -> Result<(), ScrubCause> {
+        self.host_request(ScrubStep::Keep, Action::Read, KEPT)
+    }
+
+    /// Writes zeroes over the target's bytes.
+    fn write_zeroes(&mut self) -> Result<(), ScrubCause> {
         self.part(ZEROES)?.fill(0);
         self.host_request(ScrubStep::WriteZeroes, Action::Write, ZEROES)
     }

@@ -10,22 +10,22 @@ use std::time::Duration;
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// A queue of lines to write, with room for one.
-pub(super) struct Latest(Arc<SharedLine>);
+pub(super) struct ProgressWriter(Arc<SharedLine>);
 
 #[derive(Default)]
 struct SharedLine {
-    state: Mutex<LatestState>,
+    state: Mutex<WriterState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct LatestState {
+struct WriterState {
     line: Option<String>,
     is_closed: bool,
     is_over: bool,
 }
 
-impl Latest {
+impl ProgressWriter {
     /// Starts a thread that writes the lines given to it.
     ///
     /// # Errors
@@ -48,13 +48,13 @@ impl Latest {
         let mut state = self.0.lock();
         (state.line, state.is_closed) = (Some(line), true);
         self.0.changed.notify_all();
-        let waits = |state: &mut LatestState| !state.is_over;
+        let waits = |state: &mut WriterState| !state.is_over;
         let _ = self.0.changed.wait_timeout_while(state, LAST_WAIT, waits);
     }
 }
 
 impl SharedLine {
-    fn lock(&self) -> MutexGuard<'_, LatestState> {
+    fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -86,21 +86,21 @@ mod tests {
         let (started, wait_started) = mpsc::channel();
         let (go, wait_go) = mpsc::channel::<()>();
         let (written, lines) = mpsc::channel();
-        let latest = Latest::start(move |line: &str| {
+        let writer = ProgressWriter::start(move |line: &str| {
             let _ = started.send(());
             let _ = wait_go.recv();
             let _ = written.send(line.to_owned());
         })
         .unwrap();
-        latest.set("first".to_owned());
+        writer.set("first".to_owned());
         wait_started.recv().unwrap();
         // The writer is stuck in the first line now.
         for number in 0..1000 {
-            latest.set(number.to_string());
+            writer.set(number.to_string());
         }
         drop(go);
-        latest.close("last".to_owned());
-        drop(latest);
+        writer.close("last".to_owned());
+        drop(writer);
         let lines: Vec<String> = lines.iter().collect();
         assert_eq!(
             (lines.first().unwrap().as_str(), lines.last().unwrap().as_str()),

@@ -15,9 +15,9 @@ const SLOTS: u8 = 32;
 /// Functions of a slot.
 const FUNCTIONS: u8 = 8;
 
-/// The place of one function.
+/// The address of one function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PlacedFunction {
+pub(super) struct FunctionAddress {
     id: String,
     bus: String,
     slot: u8,
@@ -27,7 +27,7 @@ pub(super) struct PlacedFunction {
     pub(super) path: String,
 }
 
-impl PlacedFunction {
+impl FunctionAddress {
     /// QEMU's name for the device and the bus below it.
     pub(super) fn id(&self) -> &str {
         &self.id
@@ -71,8 +71,8 @@ pub(super) fn bridge_bus_number(index: usize, machine: &Fabric) -> Result<u8, La
 }
 
 /// A place for every function, in the order of the machine.
-pub(super) fn all(machine: &Fabric) -> Result<Vec<PlacedFunction>, LabError> {
-    let mut places: Vec<PlacedFunction> = Vec::with_capacity(machine.functions.len());
+pub(super) fn all(machine: &Fabric) -> Result<Vec<FunctionAddress>, LabError> {
+    let mut places: Vec<FunctionAddress> = Vec::with_capacity(machine.functions.len());
     for (id, function) in machine.iter() {
         let (slot, number) = address(machine, id, &places)?;
         let (bus, base) = match function.parent {
@@ -87,7 +87,7 @@ pub(super) fn all(machine: &Fabric) -> Result<Vec<PlacedFunction>, LabError> {
         };
         let path = format!("{base}{slot:02x}.{number:x}");
         let id = format!("fn{}", id.0);
-        places.push(PlacedFunction { id, bus, slot, function: number, shares_slot: false, path });
+        places.push(FunctionAddress { id, bus, slot, function: number, shares_slot: false, path });
     }
     for index in 0..places.len() {
         let shares = places.iter().enumerate().any(|(other, place)| {
@@ -106,7 +106,7 @@ fn is_emulated(function: &Function) -> bool {
 fn address(
     machine: &Fabric,
     id: FunctionId,
-    places: &[PlacedFunction],
+    places: &[FunctionAddress],
 ) -> Result<(u8, u8), LabError> {
     let function = machine.function(id);
     let described = function.address.map(|address| (address.device(), address.function()));

@@ -14,7 +14,7 @@ use crate::printer::{Printer, ProgressPrinter};
 use crate::signals;
 
 /// Tells a person and the lab's recorder the actions of the engine.
-pub(super) struct Reporter {
+pub(super) struct TerminalWatch {
     printer: Printer,
     /// `None` before there is a route.
     progress: Option<ProgressPrinter>,
@@ -22,8 +22,8 @@ pub(super) struct Reporter {
     marks: Marks,
 }
 
-impl Reporter {
-    /// A reporter that shows no progress yet.
+impl TerminalWatch {
+    /// A watch that shows no progress yet.
     ///
     /// # Errors
     /// When signals cannot be caught.
@@ -45,7 +45,7 @@ impl Reporter {
     }
 }
 
-impl Watch for Reporter {
+impl Watch for TerminalWatch {
     fn phase(&mut self, phase: Phase) {
         if let Some(progress) = &mut self.progress {
             progress.begin(phase);

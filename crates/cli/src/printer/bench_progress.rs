@@ -13,7 +13,7 @@ use super::progress::bar;
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Progress of a benchmark, in runs.
-pub(crate) struct Runs {
+pub(crate) struct BenchProgress {
     form: Form,
     start: Instant,
     shown: Instant,
@@ -25,7 +25,7 @@ enum Form {
     Lines(Printer),
 }
 
-impl Runs {
+impl BenchProgress {
     /// Shows nothing before the first run.
     pub(crate) fn new(printer: Printer) -> Self {
         let form = match () {
