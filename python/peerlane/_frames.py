@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def to_pandas(record: Record | Sequence[Record]) -> pandas.DataFrame:
     """A record, or several of a kind, as a table; pandas is needed for it and nothing else.
 
-    One row for each case of a benchmark, figure of :func:`peerlane.reproduce` or hit of
-    :func:`peerlane.scan`; for any other record one row. Columns are the paths of the fields with dots
+    One row for each target of a plan or copy, case of a benchmark, figure of
+    :func:`peerlane.reproduce` or hit of :func:`peerlane.scan`; for any other record one row. Columns are the paths of the fields with dots
     between them (``latency.read.p99_ns``); lists stay lists.
 
     Raises
@@ -38,6 +38,9 @@ def to_pandas(record: Record | Sequence[Record]) -> pandas.DataFrame:
 
 def _rows(record: Record) -> Sequence[Mapping[str, Any]]:
     """The rows that a record holds."""
+    jobs = record.get("jobs")
+    if isinstance(jobs, list):
+        return [{"source": job["source"], **target} for job in jobs for target in job["targets"]]
     for name in ("cases", "rows", "hits", "changes"):
         rows = record.get(name)
         if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):

@@ -97,7 +97,8 @@ def test_tables_have_a_row_for_each_case_figure_or_record():
     table = peerlane.to_pandas(record)
     assert isinstance(table, pandas.DataFrame) and len(table) == 4
     assert len(peerlane.to_pandas([record, record])) == 8
-    assert len(peerlane.to_pandas(peerlane.plan("a", "b", machine="pair"))) == 1
+    planned = peerlane.to_pandas(peerlane.plan("a", "b", machine="pair"))
+    assert len(planned) == 1 and planned["plan.route"][0] == "p2p" and planned["source"][0] == "a"
     nested = peerlane.to_pandas({"a": {"b": {"c": 1}}, "d": [2, 3]})
     assert list(nested.columns) == ["a.b.c", "d"] and nested["d"][0] == [2, 3]
 

@@ -56,11 +56,9 @@ fn head() -> String {
     COLUMNS.join(",") + "\n"
 }
 
-/// Returns whether a file begins as this form does, or did before it had a column for the node.
+/// Returns whether a file begins as this form does.
 pub(crate) fn is_own(beginning: &str) -> bool {
-    let head = head();
-    let earlier = head.replace(",node\n", "\n");
-    beginning.starts_with(&head) || beginning.starts_with(&earlier)
+    beginning.starts_with(&head())
 }
 
 /// The lines, and the names of records that have no run.

@@ -23,7 +23,7 @@ fn sample(name: &str) -> Named {
     named(name, &value(name))
 }
 
-const KINDS: [&str; 14] = [
+const KINDS: [&str; 16] = [
     "bench-sweep",
     "bench-sweep-predicted",
     "bench-sweep-emulated",
@@ -32,10 +32,12 @@ const KINDS: [&str; 14] = [
     "bench-stream",
     "bench-roundtrip",
     "compare",
+    "compare-nodes",
     "copy",
     "fan-out",
     "batch",
     "verify",
+    "verify-manifest",
     "doctor",
     "plan",
 ];

@@ -13,8 +13,7 @@ use crate::{EndpointFacts, MemoryFacts, PairProof, PairRecord, Warning};
 /// Schema of [`PlanRecord`].
 pub const PLAN_SCHEMA: &str = "peerlane.plan/1";
 
-/// Plans, in the order of the request: jobs with targets, as in a
-/// [`CopyRecord`](crate::CopyRecord).
+/// Plans, in the order of the request, and pairs of devices: jobs with targets, as in a copy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanRecord {
     /// [`PLAN_SCHEMA`].

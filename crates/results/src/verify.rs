@@ -43,7 +43,7 @@ pub struct VerifyRecord {
 #[serde(rename_all = "kebab-case")]
 pub enum Reference {
     /// A source, block by block.
-    Source(ComparedSource),
+    Source(Box<ComparedSource>),
     /// A manifest, chunk by chunk.
     Manifest(ComparedManifest),
 }

@@ -328,7 +328,8 @@ fn differences(record: &VerifyRecord) -> String {
 /// Digests of both sides with the first difference, or the root and the first chunk that differs.
 fn digests(against: &Reference) -> Vec<(&'static str, String)> {
     match against {
-        Reference::Source(ComparedSource { digest, first, .. }) => {
+        Reference::Source(source) => {
+            let ComparedSource { digest, first, .. } = source.as_ref();
             let (algorithm, source) = (plain(&digest.algorithm), plain(&digest.source));
             let words = format!("{algorithm}: source {source}, target {}", plain(&digest.target));
             let first = first.as_ref().map(|first| {

@@ -337,7 +337,7 @@ fn record(
         machine: fabric.into(),
         target: target.endpoint.facts,
         target_offset: asked.target_offset,
-        against: Reference::Source(ComparedSource {
+        against: Reference::Source(Box::new(ComparedSource {
             end: source.endpoint.facts,
             offset: asked.offset,
             mode: match asked.coverage {
@@ -357,7 +357,7 @@ fn record(
                 source_bytes: hex(&first.source_bytes),
                 target_bytes: hex(&first.target_bytes),
             }),
-        }),
+        })),
         length: range.length,
         bytes: Bytes(verified.bytes),
         elapsed_ns: elapsed,
