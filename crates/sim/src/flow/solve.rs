@@ -256,6 +256,9 @@ impl<'a> Solver<'a> {
         let mut residual: f64 = 0.0;
         for &index in &self.flows {
             let (flow, legs) = (&self.network.flows[index], self.legs[index].clone());
+            if legs.len() == 1 {
+                continue;
+            }
             let is_cut = |leg: usize| self.rate[leg] < self.asked[leg] * (1.0 - SLACK / 2.0);
             let cut: Vec<(usize, f64)> =
                 legs.clone().filter(|&leg| is_cut(leg)).map(|leg| (leg, self.rate[leg])).collect();
@@ -276,9 +279,8 @@ impl<'a> Solver<'a> {
                     }
                 }
                 let change = (flow.demand.min(others * (1.0 + SLACK)) / self.asked[leg]).ln();
-                let is_cut = self.rate[leg] < self.asked[leg] * (1.0 - SLACK / 2.0);
                 self.asked[leg] *= (change * part).exp();
-                if !is_cut {
+                if cut.iter().all(|&(other, _)| other != leg) {
                     residual = residual.max(change.abs() - 2.0 * SLACK);
                 }
             }

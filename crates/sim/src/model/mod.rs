@@ -19,7 +19,7 @@ pub use from_fabric::TopologyError;
 pub(crate) use from_fabric::{place, root_names};
 
 pub use node::{
-    Coupling, HostMemory, Iommu, ModelEndpoint, Node, NodeKind, RootComplex, Switch, TargetMemory,
+    HostMemory, Iommu, ModelEndpoint, Node, NodeKind, RootComplex, Switch, TargetMemory,
 };
 pub use parameters::{Ethernet, ModelParameters, SocketLink};
 pub(crate) use path::Hop;

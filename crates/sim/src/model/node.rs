@@ -26,36 +26,6 @@ pub enum NodeKind {
     HostMemory(HostMemory),
 }
 
-/// Head-of-line blocking between the outputs of a node, in 65536ths: the share of commands that use one queue for all
-/// outputs, the others having a queue and credits for each output.
-///
-/// No public measurement of a PCIe switch fixes it; [`Coupling::SHARED`] is the cautious guess.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Coupling(u32);
-
-impl Coupling {
-    /// One queue for all outputs.
-    pub const SHARED: Self = Self(1 << 16);
-    /// A queue for each output.
-    pub const ISOLATED: Self = Self(0);
-
-    /// A share between 0 (isolated) and 1 (shared), clamped.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 0..=1")]
-    pub fn new(share: f64) -> Self {
-        Self((share.clamp(0.0, 1.0) * 65536.0) as u32)
-    }
-
-    /// The share in 65536ths.
-    pub const fn in_65536ths(self) -> u32 {
-        self.0
-    }
-
-    /// The share between 0 and 1.
-    pub fn share(self) -> f64 {
-        f64::from(self.0) / 65536.0
-    }
-}
-
 /// The root of a tree, with paths to host memory and to other trees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RootComplex {
@@ -67,8 +37,9 @@ pub struct RootComplex {
     pub split: Option<Bytes>,
     /// True where it passes reads between peers. Some client processors pass writes only.
     pub forwards_reads: bool,
-    /// Head-of-line blocking between outputs.
-    pub hol: Coupling,
+    /// True if all outputs share one queue, which blocks its head of line; each has its own otherwise. No public
+    /// measurement fixes it: true is the cautious guess.
+    pub has_shared_queue: bool,
     /// Time from the first byte of a packet in to the first byte out.
     pub latency: Picos,
     /// Address translation; `None` without one, or where it always hits.
@@ -82,7 +53,7 @@ impl Default for RootComplex {
             p2p_read: None,
             split: None,
             forwards_reads: true,
-            hol: Coupling::SHARED,
+            has_shared_queue: true,
             latency: Picos::nanos(150),
             iommu: None,
         }
@@ -107,8 +78,9 @@ pub struct Iommu {
 pub struct Switch {
     /// Cut-through latency: 105 ns for a PEX88000 (Linley newsletter), 83 ns in an FITEE 2026 study.
     pub latency: Picos,
-    /// Head-of-line blocking between outputs.
-    pub hol: Coupling,
+    /// True if all outputs share one queue, which blocks its head of line; each has its own otherwise. No public
+    /// measurement fixes it: true is the cautious guess.
+    pub has_shared_queue: bool,
     /// Consecutive turns of an input, by its link; one for other links (PCIe base specification, "Port arbitration").
     pub weights: Vec<(super::LinkIndex, u32)>,
     /// True where its ports send traffic between peers up to the root complex (ACS redirect).
@@ -119,7 +91,7 @@ impl Default for Switch {
     fn default() -> Self {
         Self {
             latency: Picos::nanos(105),
-            hol: Coupling::SHARED,
+            has_shared_queue: true,
             weights: Vec::new(),
             redirects: false,
         }
@@ -255,12 +227,12 @@ impl NodeKind {
         matches!(self, Self::Endpoint(endpoint) if endpoint.is_network)
     }
 
-    /// Head-of-line blocking between its outputs.
-    pub fn hol(&self) -> Coupling {
+    /// True if its outputs share one queue.
+    pub fn has_shared_queue(&self) -> bool {
         match self {
-            Self::RootComplex(root) => root.hol,
-            Self::Switch(switch) => switch.hol,
-            Self::Endpoint(_) | Self::HostMemory(_) => Coupling::SHARED,
+            Self::RootComplex(root) => root.has_shared_queue,
+            Self::Switch(switch) => switch.has_shared_queue,
+            Self::Endpoint(_) | Self::HostMemory(_) => true,
         }
     }
 

@@ -11,9 +11,8 @@ use super::table::{check_unit, listed};
 use crate::devices::drive::DriveSide;
 use crate::devices::table::{SizeTable, TableError};
 use crate::model::{
-    self, Coupling, Ethernet, HostMemory, Iommu, ModelEndpoint, NodeIndex, NodeKind, Op, Picos,
-    RootComplex, SocketLink, Switch, TargetMemory, Topology, TopologyError, as_f64, place,
-    root_names,
+    self, Ethernet, HostMemory, Iommu, ModelEndpoint, NodeIndex, NodeKind, Op, Picos, RootComplex,
+    SocketLink, Switch, TargetMemory, Topology, TopologyError, as_f64, place, root_names,
 };
 use crate::parameters::{ParameterError, ParameterShape, Parameters};
 
@@ -170,11 +169,11 @@ impl<'a> ParameterSetting<'a> {
     fn usual(&self, fabric: &Fabric) -> Result<model::ModelParameters, ParameterError> {
         let rate = Some(ByteRate(whole(self.get("host.memory")?)));
         let mps = self.bytes("pcie.mps")?;
-        let hol = Coupling::new(self.get("queues.shared")?);
+        let has_shared_queue = self.get("queues.shared")? >= 0.5;
         let latency = time(self.get("switch.latency")?);
         Ok(model::ModelParameters {
-            root: self.root(fabric, hol)?,
-            switch: Switch { latency, hol, ..Switch::default() },
+            root: self.root(fabric, has_shared_queue)?,
+            switch: Switch { latency, has_shared_queue, ..Switch::default() },
             endpoint: ModelEndpoint {
                 tags: count(self.get("pcie.tags")?),
                 mrrs: self.bytes("pcie.mrrs")?,
@@ -236,7 +235,7 @@ impl<'a> ParameterSetting<'a> {
     }
 
     /// Root complexes, with translation where the machine has any.
-    fn root(&self, fabric: &Fabric, hol: Coupling) -> Result<RootComplex, ParameterError> {
+    fn root(&self, fabric: &Fabric, has_shared_queue: bool) -> Result<RootComplex, ParameterError> {
         let split = self.bytes("root.split")?;
         let iommu = Iommu {
             miss_per_mille: count(self.get("iommu.miss")? * 1000.0),
@@ -248,7 +247,7 @@ impl<'a> ParameterSetting<'a> {
             latency: time(self.get("root.latency")?),
             split: (split < MAX_PAYLOAD).then_some(split),
             iommu: (fabric.iommu == IommuMode::Translating).then_some(iommu),
-            hol,
+            has_shared_queue,
             ..RootComplex::default()
         })
     }

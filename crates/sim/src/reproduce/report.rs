@@ -12,11 +12,10 @@ use super::{BoundSide, FigureRole, Study, StudyError};
 use crate::parameters::{Parameter, Unit, Values, View, percentile};
 
 /// Schema of [`Report`].
-pub const SCHEMA: &str = "peerlane.reproduce/3";
+pub const SCHEMA: &str = "peerlane.reproduce/1";
 
 /// Figures next to the model.
 ///
-/// Version 2 had the model's value before a fit, too (`unfitted`), and version 1 a list of fits.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].

@@ -13,8 +13,8 @@ use super::StudyError;
 use super::scenario::Evaluator;
 use super::shape::{DeviceShape, FlowShape, ScenarioShape, SideShape};
 use crate::model::{
-    Coupling, FlowSpec, Framing, Leg, LinkIndex, ModelEndpoint, ModelParameters, NodeIndex,
-    NodeKind, Op, Picos, ResourceOrigin, Topology,
+    FlowSpec, Framing, Leg, LinkIndex, ModelEndpoint, ModelParameters, NodeIndex, NodeKind, Op,
+    Picos, ResourceOrigin, Topology,
 };
 use crate::parameters::View;
 use crate::predict::resource_name;
@@ -62,8 +62,8 @@ impl<'a> ScenarioBuilder<'a> {
         usual.endpoint.memory.completion = size(&format!("{packets}.completion"))?;
         usual.endpoint.memory.is_shared = false;
         usual.host.memory.completion = usual.endpoint.memory.completion;
-        let hol = if scenario.separate_queues { Coupling::ISOLATED } else { Coupling::SHARED };
-        (usual.switch.hol, usual.root.hol) = (hol, hol);
+        usual.switch.has_shared_queue = !scenario.separate_queues;
+        usual.root.has_shared_queue = !scenario.separate_queues;
         if let Ok(tunnel) = evaluator.values.loss(&format!("{packets}.tunnel"), 0.0) {
             usual.ethernet.tunnel = whole(tunnel, 65_536);
         }

@@ -131,7 +131,7 @@ impl PacketEngine {
                     best = Some((queue.turn, class, before, at));
                     break;
                 }
-                if hop.coupling == 1 << 16 {
+                if hop.is_shared {
                     break;
                 }
                 before = at;

@@ -6,7 +6,6 @@
 use super::LatencyHistogram;
 use super::engine::{BEGIN, PacketEngine};
 use super::processors::Thread;
-use super::random::draw;
 use crate::model::{Arrival, FlowSpec, picos_per_kib};
 
 /// A paced flow makes good for delays within this time: a tenth of a second, as the engine's token bucket does
@@ -19,8 +18,6 @@ pub(super) struct ActiveCommand {
     issued: u64,
     /// Bytes that are not yet at the end of the leg.
     left: u32,
-    /// Random number that is compared with the coupling of nodes.
-    pub(super) draw: u32,
 }
 
 /// The state of a flow.
@@ -94,16 +91,14 @@ impl FlowState {
         self.next_at = from.saturating_add(u64::try_from(time).unwrap_or(u64::MAX));
     }
 
-    /// Takes a free slot for the next command, with its random number.
-    fn take_slot(&mut self, now: u64, seed: u64) -> Option<u32> {
+    /// Takes a free slot for the next command.
+    fn take_slot(&mut self, now: u64) -> Option<u32> {
         let slot = self.free_slots.pop()?;
         self.issued += 1;
         if self.is_paced() {
             self.pace(now);
         }
-        let chance = draw(seed, self.stream, 2 * self.issued + 1) & 0xffff;
-        let draw = u32::try_from(chance).unwrap_or(0);
-        self.commands[slot as usize] = ActiveCommand { issued: now, left: self.request, draw };
+        self.commands[slot as usize] = ActiveCommand { issued: now, left: self.request };
         Some(slot)
     }
 }
@@ -136,7 +131,7 @@ impl PacketEngine {
                 }
                 return;
             }
-            let Some(slot) = flow.take_slot(self.now, self.seed) else { return };
+            let Some(slot) = flow.take_slot(self.now) else { return };
             self.issue(index, slot);
         }
     }

@@ -31,7 +31,7 @@ impl CreditPool {
 
 impl PacketEngine {
     pub(super) fn has_credits(&self, hop: &Hop, train: &Train) -> bool {
-        let pool = &self.net.pools[hop.lane(train.draw).pool as usize];
+        let pool = &self.net.pools[hop.lane.pool as usize];
         pool.headers >= hop.packets(train.bytes) && pool.units >= hop.units(train.bytes)
     }
 

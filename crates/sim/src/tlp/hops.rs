@@ -68,10 +68,10 @@ impl PacketNetworkBuilder<'_> {
                 _ => step.propagation.0,
             };
             let from_host = class == COMPLETION && number == 0 && self.comes_from_host(step);
-            let coupling = match kind {
-                _ if from_host => 0,
-                NodeKind::Endpoint(_) | NodeKind::HostMemory(_) if next.is_some() => 0,
-                kind => kind.hol().in_65536ths(),
+            let is_shared = match kind {
+                _ if from_host => false,
+                NodeKind::Endpoint(_) | NodeKind::HostMemory(_) if next.is_some() => false,
+                kind => kind.has_shared_queue(),
             };
             let end = if next.is_some() { HopEnd::Queue } else { end };
             let (headers, units) = buffer(step, class, end);
@@ -83,18 +83,13 @@ impl PacketNetworkBuilder<'_> {
                 NodeKind::Endpoint(_) if next.is_some() => leg | 1 << 31,
                 _ => next.map_or(NONE, |next| next.port),
             };
-            let shared = self.lane(step, class, NONE, (headers, units));
-            let private = if coupling < 1 << 16 && next.is_some() {
-                self.lane(step, class, output, (headers, units))
-            } else {
-                shared
-            };
+            let output = if is_shared { NONE } else { output };
+            let lane = self.lane(step, class, output, (headers, units));
             let iommu = if class == COMPLETION || next.is_none() || step.is_stage {
                 NONE
             } else {
                 self.iommu(step.receiver)
             };
-            self.network.is_random |= (1..1 << 16).contains(&coupling);
             self.network.hops.push(Hop {
                 port: step.port,
                 picos_per_kib: step.picos_per_kib,
@@ -102,9 +97,8 @@ impl PacketNetworkBuilder<'_> {
                 overhead: step.overhead,
                 class,
                 has_payload: class != REQUEST || step.is_stage,
-                coupling,
-                shared,
-                private,
+                is_shared,
+                lane,
                 end,
                 latency,
                 propagation: step.propagation.0,

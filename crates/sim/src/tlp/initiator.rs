@@ -157,7 +157,7 @@ impl PacketEngine {
             held: NONE,
             tail: 0,
             tags: 0,
-            draw: flow.commands[slot as usize].draw,
+            is_translated: false,
         };
         let memory = route.own_memory;
         let train = self.slab.insert(train);

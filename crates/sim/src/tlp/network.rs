@@ -61,8 +61,6 @@ pub(super) struct PacketNetwork {
     pub(super) routes: Vec<LegRoute>,
     /// Packets of the longest train; every buffer holds eight such trains.
     pub(super) longest_train: u32,
-    /// True if a random number decides which queue a command takes.
-    pub(super) is_random: bool,
 }
 
 /// Returns the index of the part with a key, a new one unless it is known.
@@ -203,7 +201,7 @@ impl PacketNetworkBuilder<'_> {
                 self.hops(&steps, REQUEST, memory_end, number);
                 // Requests take tags as they leave for the first link, where each leg has a queue behind the medium.
                 let last_stage = self.network.hops[first as usize..][..stages].last();
-                let leaves_from = last_stage.map_or(fifo, |stage| stage.private.fifo);
+                let leaves_from = last_stage.map_or(fifo, |stage| stage.lane.fifo);
                 self.network.fifos[leaves_from as usize].tags = tags;
                 let back = topology.path(target, leg.initiator)?;
                 let shift = power_of_two(memory.completion.0.min(topology.mps(&back).0));

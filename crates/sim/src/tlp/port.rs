@@ -121,10 +121,9 @@ pub(super) struct Hop {
     pub(super) overhead: u32,
     pub(super) class: u8,
     pub(super) has_payload: bool,
-    /// Head-of-line coupling of the node behind: share of commands that take the shared queue, in 65536ths.
-    pub(super) coupling: u32,
-    pub(super) shared: ReceiveQueue,
-    pub(super) private: ReceiveQueue,
+    /// The queue of the node behind; true if all its outputs share it.
+    pub(super) is_shared: bool,
+    pub(super) lane: ReceiveQueue,
     pub(super) end: HopEnd,
     /// Propagation and the latency of the node behind.
     pub(super) latency: u64,
@@ -156,9 +155,5 @@ impl Hop {
         let packets = self.packets(bytes);
         let out = (self.wire(bytes, packets) * self.picos_per_kib) >> 10;
         out - out / u64::from(packets)
-    }
-
-    pub(super) fn lane(&self, draw: u32) -> ReceiveQueue {
-        if draw < self.coupling { self.shared } else { self.private }
     }
 }

@@ -5,8 +5,7 @@ use crate::model::Picos;
 /// Settings of a simulation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Seed of all random numbers: arrivals of open flows, latencies of few commands, the queue that a command takes
-    /// where coupling is partial.
+    /// Seed of all random numbers: latencies of flows of few commands.
     pub seed: u64,
     /// Packets that move as one.
     pub train: TrainSizes,

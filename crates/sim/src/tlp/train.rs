@@ -19,13 +19,9 @@ pub(super) struct Train {
     pub(super) tail: u64,
     /// Tags that it returns.
     pub(super) tags: u32,
-    /// Random number of its command, below 65536: at nodes with a greater coupling it takes the shared queue. With
-    /// [`TRANSLATED`] while it waits for page tables.
-    pub(super) draw: u32,
+    /// True once the IOMMU at the end of its hop has translated its address.
+    pub(super) is_translated: bool,
 }
-
-/// Flag in [`Train::draw`].
-pub(super) const TRANSLATED: u32 = 1 << 31;
 
 /// Trains under way, by index, with a free list.
 #[derive(Debug, Default)]

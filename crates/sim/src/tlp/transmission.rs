@@ -4,7 +4,7 @@
 
 use super::engine::{ARRIVE, DELIVERED, PacketEngine, TAGS};
 use super::port::{Hop, HopEnd, NONE, REQUEST};
-use super::train::{TRANSLATED, Train};
+use super::train::Train;
 
 impl PacketEngine {
     /// Sends the head of a queue through a port.
@@ -32,7 +32,7 @@ impl PacketEngine {
         let first = if packets == 1 { time } else { time / u64::from(packets) };
         let tail = start + time + hop.propagation;
         self.release_credits(&train, start + first - buffered);
-        let lane = hop.lane(train.draw);
+        let lane = hop.lane;
         self.net.pools[lane.pool as usize].take(&hop, &train);
         let sent = &mut self.slab[head];
         sent.held = lane.pool;
@@ -104,18 +104,17 @@ impl PacketEngine {
             self.access(memory, index);
             return;
         }
-        if hop.iommu != NONE && train.draw & TRANSLATED == 0 {
+        if hop.iommu != NONE && !train.is_translated {
             if let Some(done) = self.translate(hop.iommu, &train) {
-                self.slab[index].draw |= TRANSLATED;
+                self.slab[index].is_translated = true;
                 self.push(done, ARRIVE, index);
                 return;
             }
         }
-        let draw = train.draw & !TRANSLATED;
         let moved = &mut self.slab[index];
-        moved.draw = draw;
+        moved.is_translated = false;
         moved.hop += 1;
-        self.enqueue(hop.lane(draw).fifo, index);
+        self.enqueue(hop.lane.fifo, index);
     }
 
     /// Delivers a completion to its initiator. Tags are free once the first request is answered.

@@ -64,14 +64,13 @@ impl PacketRun<'_> {
     }
 
     /// Returns the bytes by which two stable steps may differ: their share, trains at their edges, the slot in which
-    /// the faster leg of a relay or a paced flow moves at once, and random variation: four standard deviations of a
-    /// count of commands, or one where only latencies vary.
+    /// the faster leg of a relay or a paced flow moves at once, and a standard deviation of a count of commands if
+    /// latencies vary.
     fn tolerance(&self, flow: u32, moved: u64) -> u64 {
         let flow = &self.engine.flows[flow as usize];
         let edges = 2 * u64::from(self.packets) * 512;
         let request = u64::from(flow.request);
-        let times = if self.engine.net.is_random { 4 } else { u64::from(self.has_jitter) };
-        let noise = times * request * (1 + (moved / request).isqrt());
+        let noise = u64::from(self.has_jitter) * request * (1 + (moved / request).isqrt());
         let slot = if flow.is_relay() || flow.is_paced() { request } else { 0 };
         moved * STABLE_PER_MILLE / 1000 + edges + slot + noise
     }

@@ -3,8 +3,8 @@
 use super::{Built, NetworkBuild, UNBOUNDED};
 use crate::flow::network::{NONE, NetworkFlow, ResourceVisit};
 use crate::model::{
-    Coupling, FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PacketKind, ResourceOrigin,
-    Topology, as_f64, per_nano, picos,
+    FlowSpec, Leg, LinkIndex, NodeIndex, NodeKind, Op, PacketKind, ResourceOrigin, Topology,
+    as_f64, per_nano, picos,
 };
 use crate::way::{PacketRoute, RouteLink, rate_of};
 
@@ -111,7 +111,7 @@ impl NetworkBuild<'_> {
             return false;
         }
         let at = self.topology.receiver(step.link, step.direction);
-        fills_shared(self.topology.node(at).kind.hol())
+        self.topology.node(at).kind.has_shared_queue()
     }
 
     /// Peer-to-peer forwarding of a root complex, with one queue for each kind of packet.
@@ -130,7 +130,7 @@ impl NetworkBuild<'_> {
             PacketKind::NonPosted => None,
         };
         let Some(rate) = cap else { return };
-        let is_shared = fills_shared(root.hol);
+        let is_shared = root.has_shared_queue;
         let peers = self.resource(ResourceOrigin::Peers(at, way.kind), per_nano(rate.0));
         let mut port = peers;
         if !is_shared {
@@ -156,11 +156,6 @@ impl NetworkBuild<'_> {
         let resource = self.resource(ResourceOrigin::Walkers(at), walks);
         class.legs.push(vec![ResourceVisit { resource, port: NONE, quantum: 1.0, cost }]);
     }
-}
-
-/// True if a full output fills the queue of all outputs, rather than its own: the one with more to bring fills.
-fn fills_shared(coupling: Coupling) -> bool {
-    coupling.share() >= 0.5
 }
 
 /// A leg under construction.

@@ -29,12 +29,11 @@ fn direct_device_equals_whole_switch() {
 }
 
 /// Rates of four drives into a hot sink and of a victim into an idle sink, over one x16 uplink.
-fn victim(hol: f64) -> Vec<f64> {
-    let hol = Coupling::new(hol);
+fn victim(has_shared_queue: bool) -> Vec<f64> {
     let mut t = Topology::new();
-    let complex = RootComplex { hol, ..RootComplex::default() };
+    let complex = RootComplex { has_shared_queue, ..RootComplex::default() };
     let top = t.add("root", NodeKind::RootComplex(complex));
-    let kind = NodeKind::Switch(Switch { hol, ..Switch::default() });
+    let kind = NodeKind::Switch(Switch { has_shared_queue, ..Switch::default() });
     let hub = t.add_below(top, "switch", kind, wire("8GT/s x16"));
     let drives: Vec<NodeIndex> =
         (0..5).map(|i| t.add_below(hub, format!("d{i}"), endpoint(), wire("8GT/s x4"))).collect();
@@ -48,15 +47,11 @@ fn victim(hol: f64) -> Vec<f64> {
 
 #[test]
 fn shared_queues_slow_a_victim() {
-    let found = [1.0, 0.75, 0.5, 0.25, 0.0].map(victim);
-    assert_near(found[0][4], 0.90, 1.5, "the victim in a shared queue");
-    assert_near(found[4][4], 3.59, 1.0, "the victim with a queue of its own");
-    assert!(found.windows(2).all(|two| two[1][4] > two[0][4] * 1.03), "{found:?}");
-    for rates in [&found[0], &found[4]] {
-        rates[..4].iter().for_each(|rate| assert_near(*rate, 0.90, 1.5, "one of four"));
+    for (is_shared, expected) in [(true, 0.90), (false, 3.59)] {
+        let found = victim(is_shared);
+        assert_near(found[4], expected, 1.5, "the victim");
+        found[..4].iter().for_each(|rate| assert_near(*rate, 0.90, 1.5, "one of four"));
     }
-    let hot = |rates: &Vec<f64>| rates[..4].iter().sum::<f64>();
-    assert!(found.iter().all(|rates| hot(rates) < 3.62), "the hot link carries no more: {found:?}");
 }
 
 #[test]

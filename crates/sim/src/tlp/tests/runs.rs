@@ -6,8 +6,7 @@ use crate::generate::{Draws, LenderNames, fabric};
 /// Writes, reads and a relay over one switch.
 fn mixture() -> (Topology, Vec<FlowSpec>) {
     let mut t = Topology::new();
-    let complex = RootComplex { hol: Coupling::new(0.5), ..RootComplex::default() };
-    let top = t.add("root", NodeKind::RootComplex(complex));
+    let top = t.add("root", root());
     let bare = Wire::bare(ByteRate(1_000_000_000_000), Picos::ZERO);
     let host = t.add_below(top, "host", NodeKind::HostMemory(HostMemory::default()), bare);
     let hub = t.add_below(top, "switch", switch(), wire("16GT/s x8"));
@@ -30,7 +29,8 @@ fn mixture() -> (Topology, Vec<FlowSpec>) {
 
 #[test]
 fn seeds_decide_figures() {
-    let (t, flows) = mixture();
+    let (t, mut flows) = mixture();
+    flows[3].depth = 1;
     let figures = |seed| {
         let outcome = simulated(&t, &flows, &Settings { seed, ..window(500, 8) });
         let flows = outcome.flows.into_iter().map(|flow| (flow.bytes, flow.latency));
@@ -54,15 +54,15 @@ fn windows_end_with_enough_commands() {
     assert!(!short.is_settled && short.events < outcome.events, "{}", short.events);
 }
 
-/// Eight flows of all kinds on two sockets, with this coupling and these tags.
-fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
+/// Eight flows of all kinds on two sockets, with these queues and tags.
+fn random_flows(seed: u64, is_shared: bool, tags: u32) -> (Topology, Vec<FlowSpec>) {
     let fabric = fabric(&format!("pods:1:{seed}")).unwrap().unwrap();
     let (lenders, mut draws) = (LenderNames::from_fabric(&fabric), Draws::new(seed));
     let mut t = Topology::from_fabric(&fabric, &ModelParameters::default()).unwrap();
     for at in (0..t.nodes().len()).map(|at| NodeIndex(u32::try_from(at).unwrap())) {
         match &mut t.node_mut(at).kind {
-            NodeKind::Switch(switch) => switch.hol = Coupling::new(hol),
-            NodeKind::RootComplex(root) => root.hol = Coupling::new(hol),
+            NodeKind::Switch(switch) => switch.has_shared_queue = is_shared,
+            NodeKind::RootComplex(root) => root.has_shared_queue = is_shared,
             NodeKind::Endpoint(endpoint) => endpoint.tags = tags,
             NodeKind::HostMemory(_) => {}
         }
@@ -90,8 +90,8 @@ fn random_flows(seed: u64, hol: f64, tags: u32) -> (Topology, Vec<FlowSpec>) {
 fn random_flows_are_sound() {
     let extent = RunLength::Steady { window: Picos::millis(1), most: Picos::millis(2) };
     for seed in 0..12 {
-        let hol = [0.0, 0.5, 1.0][usize::try_from(seed % 3).unwrap()];
-        let (t, flows) = random_flows(seed, hol, if seed % 2 == 0 { 4 } else { 256 });
+        let tags = if seed % 2 == 0 { 4 } else { 256 };
+        let (t, flows) = random_flows(seed, seed % 3 > 0, tags);
         let train = if seed % 4 < 2 { TrainSizes::Auto } else { TrainSizes::Fixed(1) };
         let outcome = simulate(&t, &flows, &Settings { seed, train, extent }).unwrap();
         assert!(outcome.flows.iter().all(|flow| flow.bytes.0 > 0), "{seed}");
