@@ -32,7 +32,9 @@ pub(crate) struct CalibrateArgs {
     /// Write the parameters to a new FILE, with source and error
     #[arg(long, value_name = "FILE")]
     pub(crate) parameters: Option<PathBuf>,
-    /// Use SIZE bytes; default: 1G, or as much as fits
+    /// Stop after SIZE bytes
+    ///
+    /// The default is 1G, or as much as fits.
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
     /// Run each measurement for this time
