@@ -34,9 +34,9 @@ pub(crate) struct DoctorArgs {
     pub(crate) source: Option<String>,
     /// Second device
     pub(crate) target: Option<String>,
-    /// Ask the kernel about each memory, or prove what two GPUs exchange
+    /// Ask the kernel, or CUDA and cuFile, about each path
     ///
-    /// It reads the first block of each device, which stays in the memory. Each of two GPUs of NVIDIA
+    /// The kernel reads the first block of each device, which stays in the memory. Each of two GPUs of NVIDIA
     /// stores a pattern in 64 MiB of the other, whose own copy engine reads it back.
     #[arg(long, requires = "target", conflicts_with = "assume")]
     pub(crate) probe: bool,

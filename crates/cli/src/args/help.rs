@@ -152,6 +152,53 @@ mod tests {
         assert!(wrong.is_empty(), "{} options:\n{}", wrong.len(), wrong.join("\n"));
     }
 
+    /// Options of the same name that mean something else in another command.
+    const SEVERAL_MEANINGS: [&str; 18] = [
+        "block",
+        "dma",
+        "format",
+        "jobs",
+        "machine",
+        "manifest",
+        "on",
+        "output",
+        "parameters",
+        "repeats",
+        "resume",
+        "rotations",
+        "scales",
+        "seed",
+        "threshold",
+        "time",
+        "timeout",
+        "verify",
+    ];
+
+    #[test]
+    fn option_of_one_name_has_one_help() {
+        let mut known: Vec<(String, String, String)> = Vec::new();
+        let mut wrong = Vec::new();
+        for_each(&command(), &mut |command| {
+            let own = command.get_arguments().filter(|arg| !arg.is_positional());
+            for arg in own.filter(|arg| !arg.is_hide_set()) {
+                let long = arg.get_long().unwrap_or_default().to_owned();
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                match known.iter().find(|(name, ..)| *name == long) {
+                    None => known.push((long, arg.to_string(), help)),
+                    Some((name, shown, first)) => {
+                        let is_equal = *shown == arg.to_string() && *first == help;
+                        if !is_equal && !SEVERAL_MEANINGS.contains(&name.as_str()) {
+                            wrong.push(format!("{} {arg}: {help}; {first}", command.get_name()));
+                        }
+                    }
+                }
+            }
+        });
+        // Long help has another line for each command with subcommands.
+        wrong.retain(|line| !line.contains("--help") && !line.contains("--version"));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+
     #[test]
     fn every_command_is_in_one_group() {
         let command = command();

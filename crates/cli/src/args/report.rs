@@ -32,8 +32,8 @@ pub(crate) struct ReportArgs {
     /// By name: .html, .md, .csv; without FILE it is Markdown.
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(crate) format: Option<ReportFormat>,
-    /// Write every figure as SVG into FOLDER, too
-    #[arg(long, value_name = "FOLDER")]
+    /// Write every figure as SVG into DIR, too
+    #[arg(long, value_name = "DIR")]
     pub(crate) svg: Option<PathBuf>,
     /// Set the title of the report
     ///

@@ -71,9 +71,9 @@ pub(crate) struct ScanArgs {
     /// mean the same as gpu and gpu:N.
     #[arg(long, value_name = "WHERE", default_value = "cpu", value_parser = on)]
     pub(crate) on: ScanOn,
-    /// Choose the route of images to the GPU
+    /// Choose the route; auto falls back to host memory, p2p refuses instead
     ///
-    /// auto, the default, falls back to host memory and says so; p2p refuses instead.
+    /// It is that of images to a GPU. The default is auto.
     #[arg(long, value_name = "ROUTE", value_parser = named::<RouteChoice>())]
     pub(crate) route: Option<RouteChoice>,
     /// Treat a request as stuck after TIME without an answer

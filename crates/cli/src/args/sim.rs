@@ -82,7 +82,7 @@ pub(crate) struct SimArgs {
     #[arg(long, value_name = "N", default_value_t = 10, requires = "vary",
           value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub(crate) steps: u32,
-    /// Write the record to FILE, as `peerlane bench` does
+    /// Write the record to FILE
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

@@ -41,7 +41,9 @@ pub(crate) struct VerifyArgs {
     /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// Compare SIZE bytes; without it, all behind the offset
+    /// Stop after SIZE bytes
+    ///
+    /// The default is all behind the offset.
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
     /// Start at this byte of the target

@@ -4,15 +4,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::program::Exited;
+use crate::program::{Exited, repository};
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
 use crate::program;
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Every captured tree and every pasted text.
 fn machines() -> Vec<String> {

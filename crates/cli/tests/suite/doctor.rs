@@ -1,21 +1,17 @@
 //! `peerlane doctor` as people and monitoring type it: the plan written, assumed and checked.
 
 use crate::program;
-use crate::program::Exited;
+use crate::program::{Exited, repository};
 use crate::schema;
 use peerlane_testing::Scratch;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
 const CAPTURE: &str = "fixtures/sysfs/eight-gpus/tree.tar.zst";
 const TEXT: &str = "fixtures/lspci/eight-gpus.txt";
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn doctor(words: &str) -> Output {
     let words: Vec<&str> = std::iter::once("doctor").chain(words.split_whitespace()).collect();

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::program::{self, Exited, said};
+use crate::program::{self, Exited, names, said};
 use peerlane_testing::{Scratch, Tmpfs};
 
 const PEERLANE: &str = env!("CARGO_BIN_EXE_peerlane");
@@ -47,16 +47,6 @@ fn with_source(folder: Scratch) -> Scratch {
 }
 
 /// Names in a folder, in order.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    let name = |entry: std::io::Result<fs::DirEntry>| {
-        entry.expect("an entry").file_name().to_string_lossy().into_owned()
-    };
-    let mut names: Vec<String> = entries.map(name).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn output_options_keep_foreign_files() {
     for (name, words) in commands() {

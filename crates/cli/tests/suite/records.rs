@@ -2,19 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use crate::program::repository;
 use crate::schema;
 use peerlane_results as results;
 use peerlane_testing::Scratch;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 /// Runs the program, holds its output against its schema and returns it.
 fn printed(folder: &Path, words: &str) -> Value {

@@ -4,17 +4,13 @@
 //! `UPDATE=1 cargo test -p peerlane-cli --test suite topo` writes the present output.
 
 use crate::program;
-use crate::program::Exited;
+use crate::program::{Exited, repository};
 use crate::schema;
 use peerlane_testing::{Scratch, check_file};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use peerlane_fabric::{Fabric, Function, capture};
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
 
 fn peerlane(words: &[&str]) -> Output {
     program::peerlane(&repository(), words)

@@ -78,7 +78,7 @@ fn broken_images_leave_rest_of_batch() {
 #[test]
 fn small_memory_makes_more_batches() {
     let recipe = recipe(82, 6, 640);
-    let (_folder, images) = hay(&recipe, Encoding::Pgm, "pgm");
+    let (_folder, images) = hay(&recipe, Encoding::Pgm);
     let searcher = searcher(&recipe.picture(), &[1.0], &[0.0], 0.9);
     let by_processor = by_processor(&images, &searcher);
     let waits = ["delay=1\nmemory=134217728", "delay=1\nmemory=8000000"].map(|conf| {

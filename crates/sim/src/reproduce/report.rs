@@ -15,7 +15,6 @@ use crate::parameters::{Parameter, Unit, Values, View, percentile};
 pub const SCHEMA: &str = "peerlane.reproduce/1";
 
 /// Figures next to the model.
-///
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].

@@ -49,7 +49,9 @@ pub(crate) struct WorkloadArgs {
     /// Start at this byte of the source
     #[arg(long, value_name = "SIZE", default_value = "0")]
     offset: Bytes,
-    /// Move SIZE bytes; default: 1G, or as much as fits
+    /// Stop after SIZE bytes
+    ///
+    /// The default is 1G, or as much as fits.
     #[arg(long, value_name = "SIZE", value_parser = size::length)]
     length: Option<Bytes>,
     /// Start at this byte of the target
@@ -126,7 +128,9 @@ pub(crate) struct HowArgs {
     /// Overwrite targets that contain data
     #[arg(short, long)]
     pub(crate) force: bool,
-    /// Write the record to FILE, saved after every run
+    /// Write the record to FILE
+    ///
+    /// It is saved after every run.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Resume the interrupted benchmark of this record
@@ -151,7 +155,9 @@ pub(crate) struct ModelArgs {
     /// Measure on this machine, or predict by the model
     #[arg(long, value_name = "WHERE", value_enum, default_value = "this")]
     pub(crate) on: On,
-    /// Predict for this machine, named as for `peerlane topo --machine`
+    /// Use another machine: lspci text, NCCL XML, capture, or name
+    ///
+    /// The model predicts for it; WHAT is as for `peerlane topo --machine`.
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,
     /// Take parameters from FILE before the built-in ones

@@ -67,12 +67,12 @@ pub(crate) struct StreamArgs {
     #[arg(value_names = ["SOURCE", "TARGET"], num_args = 2, required_unless_present_any = ["source", "target"],
           conflicts_with_all = ["source", "target"])]
     ends: Vec<String>,
-    /// Read from these drives or files, or from a memory
+    /// Read from SOURCE: a drive, a file or a memory
     ///
     /// Drives or files are named once each.
     #[arg(long, value_name = "SOURCE", requires = "target")]
     source: Vec<String>,
-    /// Write to a memory, or to these drives or files
+    /// Write to TARGET: a drive, a file or a memory
     ///
     /// Memories: `host`, `null`, `cmb:NAME`, `p2pmem:NAME`, `fpga:ADDRESS`, `gpu:N`.
     #[arg(long, value_name = "TARGET", requires = "source")]
@@ -83,7 +83,7 @@ pub(crate) struct StreamArgs {
     /// Move blocks in random order
     #[arg(long)]
     pub(crate) random: bool,
-    /// Run STAGE on each block in the memory (docs/stages.md)
+    /// Run STAGE on each chunk between read and write (docs/stages.md)
     ///
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "fio")]
@@ -130,11 +130,15 @@ pub(crate) struct RoundtripArgs {
     /// Move data through MEMORY, e.g. cmb:nvme2 or gpu:0
     #[arg(long, value_name = "MEMORY", conflicts_with = "source")]
     pub(crate) via: Option<String>,
-    /// Read this source instead of DRIVE
+    /// Read from SOURCE: a drive, a file or a memory
+    ///
+    /// It is read instead of DRIVE.
     #[arg(long, value_name = "SOURCE", requires = "target")]
     pub(crate) source: Option<String>,
-    /// Use this device memory instead of --via
-    #[arg(long, value_name = "MEMORY", requires = "source")]
+    /// Write to TARGET: a drive, a file or a memory
+    ///
+    /// It is a device memory, as of --via.
+    #[arg(long, value_name = "TARGET", requires = "source")]
     pub(crate) target: Option<String>,
     /// Measure the classical methods of papers, too, with page faults
     ///
@@ -142,7 +146,7 @@ pub(crate) struct RoundtripArgs {
     /// target.
     #[arg(long)]
     pub(crate) classical: bool,
-    /// Run STAGE on each block in the memory (docs/stages.md)
+    /// Run STAGE on each chunk between read and write (docs/stages.md)
     ///
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL.
     #[arg(long, value_name = "STAGE", conflicts_with = "classical")]

@@ -68,7 +68,7 @@ pub(in crate::args) fn shared_options(command: &Command, above: &[Id]) -> String
     let lines: String = [WORKLOAD, RUN, MODEL].into_iter().filter_map(line).collect();
     match lines.is_empty() {
         true => lines,
-        false => format!("Options of every kind, explained by `peerlane bench --help`:{lines}\n\n"),
+        false => format!("Options of bench, explained by `peerlane bench --help`:{lines}\n\n"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::program::names;
 use peerlane_testing::Scratch;
 use rustix::process::Signal;
 
@@ -342,9 +343,4 @@ impl<'a> KilledCopy<'a> {
         }
         Ok(outcome)
     }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).expect("a folder");
-    entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
 }

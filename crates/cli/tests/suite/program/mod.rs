@@ -1,7 +1,7 @@
 //! The program as a person runs it in a folder.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde::de::DeserializeOwned;
@@ -24,6 +24,22 @@ pub(crate) fn peerlane(folder: &Path, words: &[&str]) -> Output {
 /// Runs the program with a line of words with spaces between them.
 pub(crate) fn typed(folder: &Path, line: &str) -> Output {
     peerlane(folder, &line.split_whitespace().collect::<Vec<_>>())
+}
+
+/// The root of the repository.
+pub(crate) fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("a folder");
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.expect("an entry").file_name().to_string_lossy().into_owned()
+    };
+    let mut names: Vec<String> = entries.map(name).collect();
+    names.sort();
+    names
 }
 
 /// Standard error of the program.
