@@ -35,11 +35,13 @@ def fill(path, size, seed):
 
 @dataclass
 class Run:
-    """A command that ended: nanoseconds, bytes that it caused to be read from a disk, seconds of CPU, its output."""
+    """A command that ended: nanoseconds, bytes that it caused to be read from a disk, seconds of CPU, its output, and
+    the most memory that it had, in bytes."""
     ns: int
     read: int
     cpu: float
     text: str
+    peak: int
 
 
 def run(command, statuses=(0,)):
@@ -55,7 +57,7 @@ def run(command, statuses=(0,)):
         if process.returncode not in statuses:
             errors.seek(0)
             sys.exit(f"{' '.join(command)}: status {process.returncode}\n{errors.read().decode()}")
-    return Run(elapsed, usage.ru_inblock * 512, usage.ru_utime + usage.ru_stime, text)
+    return Run(elapsed, usage.ru_inblock * 512, usage.ru_utime + usage.ru_stime, text, usage.ru_maxrss << 10)
 
 
 def spread(values, digits=3):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ._bench import BenchProgress, bench, doctor
 from ._copy import Progress, copy, plan
 from ._frames import to_pandas
-from ._machine import RouteAnswer, machines, reproduce, route, simulate, topology
+from ._machine import RouteAnswer, machines, reach, reproduce, route, simulate, topology
 from ._peerlane import __version__
 from ._reader import Reader, Reading
 from ._scan import make_haystack, scan
@@ -49,6 +49,7 @@ __all__ = [
     "machines",
     "make_haystack",
     "plan",
+    "reach",
     "reproduce",
     "route",
     "scan",

@@ -30,10 +30,43 @@ def topology(*, machine: Path | None = None) -> Record:
     --------
     >>> import peerlane
     >>> pair = peerlane.topology(machine="pair")
-    >>> [one["verdict"] for one in pair["reach"]]
-    ['bus-address']
+    >>> pair["groups"]
+    [{'memories': ['c'], 'initiators': ['a', 'b', 'c']}]
     """
     return _load(_peerlane.topology({"machine": words(machine)}))
+
+
+def reach(topology: Record, memory: str, initiator: str) -> Record:
+    """The kernel's decision on one pair of functions, read from a topology.
+
+    Parameters
+    ----------
+    topology
+        What :func:`topology` returned.
+    memory
+        The function with the memory, by a name out of ``memories`` in ``groups``.
+    initiator
+        The function that reads or writes it, by a name out of ``initiators`` there.
+
+    Returns
+    -------
+    dict
+        ``verdict``, ``distance`` in hops, ``redirecting``: functions on the path that redirect to the root
+        complex, ``conditions`` and ``needs``: facts that are unknown.
+
+    Raises
+    ------
+    BadInput
+        The topology has no such memory or initiator.
+
+    Examples
+    --------
+    >>> import peerlane
+    >>> found = peerlane.reach(peerlane.topology(machine="split"), "c", "a")
+    >>> found["verdict"]
+    'refused'
+    """
+    return _load(_peerlane.reach(json.dumps(topology), memory, initiator))
 
 
 def machines() -> list[str]:

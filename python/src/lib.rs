@@ -38,6 +38,7 @@ fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<reader::Reader>()?;
     module.add_function(wrap_pyfunction!(load::load_to_gpu, module)?)?;
     module.add_function(wrap_pyfunction!(machine::topology, module)?)?;
+    module.add_function(wrap_pyfunction!(machine::reach, module)?)?;
     module.add_function(wrap_pyfunction!(machine::machines, module)?)?;
     module.add_function(wrap_pyfunction!(machine::plan, module)?)?;
     module.add_function(wrap_pyfunction!(machine::route, module)?)?;

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use peerlane::machines::LookDepth;
 use peerlane::predict;
 use peerlane::reproduce::Study;
-use peerlane::{
-    DEADLINE, MonotonicClock, Surveyor, machines as known, small_file, topology as topo,
-};
+use peerlane::topology::Topology;
+use peerlane::{DEADLINE, MonotonicClock, Surveyor, machines as known, small_file};
 use peerlane_bench::workload;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -35,9 +34,29 @@ pub(crate) fn topology(py: Python<'_>, arguments: Bound<'_, PyDict>) -> PyResult
     Ok(py.detach(|| {
         let fabric = machine.read(LookDepth::Full)?;
         json(
-            &topo::object(&fabric)
+            &Topology::new(&fabric)
                 .map_err(|error| ErrorDetails::from_error(ExceptionKind::Failed, &error))?,
         )
+    })?)
+}
+
+/// The kernel's decision on one pair of a topology, which comes as JSON.
+#[pyfunction]
+pub(crate) fn reach(
+    py: Python<'_>,
+    topology: String,
+    memory: String,
+    initiator: String,
+) -> PyResult<String> {
+    Ok(py.detach(|| {
+        let topology: Topology = serde_json::from_str(&topology).map_err(|error| {
+            ErrorDetails::tried(ExceptionKind::BadInput, "read the topology", &error)
+        })?;
+        let found = topology.pair(&memory, &initiator).ok_or_else(|| {
+            let words = format!("the topology has no memory {memory}, or no initiator {initiator}");
+            ErrorDetails::new(ExceptionKind::BadInput, words).hint(Some("`groups` has their names"))
+        })?;
+        json(&found)
     })?)
 }
 

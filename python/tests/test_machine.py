@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pathlib
 import pickle
 
@@ -36,6 +37,20 @@ def test_this_machine_and_a_described_one_have_the_same_form():
     here, pair = peerlane.topology(), peerlane.topology(machine="pair")
     assert here["schema"] == pair["schema"] == "peerlane.topo/1"
     assert {"a", "b", "c"} <= {one["name"] for one in pair["function"]}
+
+
+def test_a_pair_is_read_from_a_topology():
+    split = json.loads(json.dumps(peerlane.topology(machine="split")))
+    other, own = peerlane.reach(split, "c", "a"), peerlane.reach(split, "c", "c")
+    assert (other["verdict"], other["distance"]) == ("refused", None)
+    assert (own["verdict"], own["distance"]) == ("bus-address", 0)
+    ports = peerlane.reach(peerlane.topology(machine="acs"), "c", "a")["redirecting"]
+    assert ports and all(port in {"down-a", "down-c"} for port in ports)
+    with pytest.raises(peerlane.BadInput, match="no memory a, or no initiator c") as raised:
+        peerlane.reach(split, "a", "c")
+    assert "groups" in (raised.value.hint or "")
+    with pytest.raises(peerlane.BadInput, match="cannot read the topology"):
+        peerlane.reach({}, "c", "a")
 
 
 def test_a_machine_comes_from_a_file_too(tmp_path):

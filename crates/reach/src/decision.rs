@@ -193,31 +193,11 @@ pub fn decide(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> R
     decide_by(fabric, provider, initiator, &|bridge| test_device(fabric, bridge))
 }
 
-/// Decides many pairs of one fabric, with one look-up of its host bridges.
-#[derive(Debug)]
-pub struct Decisions<'a> {
-    fabric: &'a Fabric,
-    tested: Vec<Option<FunctionId>>,
-}
-
-impl<'a> Decisions<'a> {
-    /// Of a fabric.
-    pub fn new(fabric: &'a Fabric) -> Self {
-        let bridges = (0..fabric.bridges.len()).map(BridgeId);
-        Self { fabric, tested: bridges.map(|bridge| test_device(fabric, bridge)).collect() }
-    }
-
-    /// As [`decide`].
-    pub fn decide(&self, provider: FunctionId, initiator: FunctionId) -> Reach {
-        decide_by(self.fabric, provider, initiator, &|bridge| self.tested[bridge.0])
-    }
-}
-
 /// The function that identifies a host bridge to the kernel.
 type TestDevice<'a> = dyn Fn(BridgeId) -> Option<FunctionId> + 'a;
 
 /// As [`decide`], with test devices of host bridges that were looked up once.
-fn decide_by(
+pub(crate) fn decide_by(
     fabric: &Fabric,
     provider: FunctionId,
     initiator: FunctionId,
@@ -265,12 +245,22 @@ fn decide_by(
     found
 }
 
-/// Yes, no, or unknown from this machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tri {
-    Yes,
+/// Yes, no, or unknown from this machine. The greatest answers "any of these?", the least "all of these?".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Tri {
     No,
     Unknown,
+    Yes,
+}
+
+impl From<Option<bool>> for Tri {
+    fn from(known: Option<bool>) -> Self {
+        match known {
+            Some(true) => Self::Yes,
+            Some(false) => Self::No,
+            None => Self::Unknown,
+        }
+    }
 }
 
 /// The way up from both ends to their nearest common function, if there is one.
@@ -386,7 +376,8 @@ fn through_host_bridge(
     test_device: &TestDevice<'_>,
     found: &mut Reach,
 ) -> MapType {
-    let cpu = cpu_forwards(fabric, &mut found.facts);
+    let (cpu, fact) = cpu_forwards(fabric);
+    found.facts.push(fact);
     if cpu == Tri::Yes {
         return MapType::ThroughHostBridge;
     }
@@ -395,33 +386,35 @@ fn through_host_bridge(
     let mut unknown = Vec::new();
     let mut listed = Tri::Yes;
     for &bridge in &both {
-        let answer =
-            bridge_forwards(fabric, (bridge, test_device(bridge)), one == other, &mut found.facts);
-        match answer {
-            Tri::Yes => {}
-            Tri::No => listed = Tri::No,
-            Tri::Unknown => unknown.push(Need::HostBridge(bridge)),
-        }
+        let (answer, fact) = bridge_forwards(fabric, bridge, test_device(bridge), one == other);
+        found.facts.push(fact);
+        unknown.extend((answer == Tri::Unknown).then_some(Need::HostBridge(bridge)));
+        listed = listed.min(answer);
     }
-    if listed == Tri::Yes && !unknown.is_empty() {
-        listed = Tri::Unknown;
-    }
-    match (cpu, listed) {
-        (_, Tri::Yes) => MapType::ThroughHostBridge,
-        (Tri::No, Tri::No) => MapType::NotSupported,
-        (Tri::Unknown, Tri::No) => {
-            found.conditions = cpu_conditions();
-            MapType::Conditional
-        }
-        (cpu, _) => {
+    let map = forwarded(cpu, listed);
+    match map {
+        MapType::Conditional => found.conditions = cpu_conditions(),
+        MapType::Unknown => {
             found.needs = unknown;
             found.needs.extend((cpu == Tri::Unknown).then_some(Need::Cpu));
-            MapType::Unknown
         }
+        _ => {}
+    }
+    map
+}
+
+/// The decision on packets that pass the root complex, by CPU and host bridges.
+pub(crate) fn forwarded(cpu: Tri, listed: Tri) -> MapType {
+    match (cpu, listed) {
+        (Tri::Yes, _) | (_, Tri::Yes) => MapType::ThroughHostBridge,
+        (Tri::No, Tri::No) => MapType::NotSupported,
+        (Tri::Unknown, Tri::No) => MapType::Conditional,
+        (_, Tri::Unknown) => MapType::Unknown,
     }
 }
 
-fn cpu_conditions() -> Vec<Condition> {
+/// The outcomes of a decision that the CPU alone settles.
+pub(crate) fn cpu_conditions() -> Vec<Condition> {
     let outcome = |equals, verdict| Condition {
         fact: UnknownFact::Cpu,
         equals: Cow::Borrowed(equals),
@@ -433,8 +426,9 @@ fn cpu_conditions() -> Vec<Condition> {
     ]
 }
 
-fn cpu_forwards(fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
-    let (answer, fact) = match (fabric.cpu.vendor.as_deref(), fabric.cpu.family) {
+/// Returns whether the CPU forwards between root ports, and the fact behind it.
+pub(crate) fn cpu_forwards(fabric: &Fabric) -> (Tri, Fact) {
+    match (fabric.cpu.vendor.as_deref(), fabric.cpu.family) {
         (Some("AuthenticAMD"), Some(family)) if family >= AMD_ZEN => {
             (Tri::Yes, Fact::CpuForwards { family })
         }
@@ -442,23 +436,11 @@ fn cpu_forwards(fabric: &Fabric, facts: &mut Vec<Fact>) -> Tri {
         (Some(vendor), family) => {
             (Tri::No, Fact::CpuDoesNotForward { vendor: vendor.to_owned(), family })
         }
-    };
-    facts.push(fact);
-    answer
+    }
 }
 
-fn bridge_forwards(
-    fabric: &Fabric,
-    (bridge, test_device): (BridgeId, Option<FunctionId>),
-    same_bridge: bool,
-    facts: &mut Vec<Fact>,
-) -> Tri {
-    let (answer, fact) = look_up_bridge(fabric, bridge, test_device, same_bridge);
-    facts.push(fact);
-    answer
-}
-
-fn look_up_bridge(
+/// Returns whether the kernel trusts a host bridge to forward, and the fact behind it.
+pub(crate) fn bridge_forwards(
     fabric: &Fabric,
     bridge: BridgeId,
     test_device: Option<FunctionId>,
@@ -511,10 +493,20 @@ fn look_up_bridge(
 /// without an address come after those with one, in the order of the description; whether such a
 /// one is at 00.0 is for the caller to doubt.
 fn test_device(fabric: &Fabric, bridge: BridgeId) -> Option<FunctionId> {
-    let on_root_bus =
-        fabric.iter().filter(|(_, function)| function.parent == Parent::Bridge(bridge));
-    let (id, first) = on_root_bus
-        .min_by_key(|(_, function)| function.address.map_or(u16::MAX, |a| u16::from(a.devfn())))?;
+    let on_root_bus = fabric.iter().filter(|(_, one)| one.parent == Parent::Bridge(bridge));
+    first_of_root_bus(fabric, on_root_bus.map(|(id, _)| id))
+}
+
+/// The test device among the functions of a root bus.
+pub(crate) fn first_of_root_bus(
+    fabric: &Fabric,
+    functions: impl Iterator<Item = FunctionId>,
+) -> Option<FunctionId> {
+    let place = |id: &FunctionId| {
+        fabric.function(*id).address.map_or(u16::MAX, |address| u16::from(address.devfn()))
+    };
+    let id = functions.min_by_key(place)?;
+    let first = fabric.function(id);
     let at_zero = first.address.is_none_or(|address| address.devfn() == 0);
     (at_zero || first.kind == FunctionKind::RootPort).then_some(id)
 }

@@ -8,10 +8,12 @@
 
 mod allow_list;
 mod decision;
+mod decisions;
 mod difference;
 mod drivers;
 mod explain;
 mod fact;
+mod groups;
 mod matrix;
 mod network;
 mod open_fact;
@@ -23,7 +25,8 @@ mod uses;
 mod verdict;
 
 pub use allow_list::NEWEST_LIST;
-pub use decision::{Condition, Decisions, MapType, Reach, decide};
+pub use decision::{Condition, MapType, Reach, decide};
+pub use decisions::Decisions;
 pub use difference::{
     ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference,
     Matching, UncomparedFact, UncomparedReason,
@@ -35,9 +38,10 @@ pub use drivers::{
 };
 pub use explain::{ExplanationStep, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};
-pub use matrix::{Detail, Matrix, MatrixCell, Peers, grouped, representatives};
+pub use groups::{GroupAnswer, ReachGroup, ReachGroups};
+pub use matrix::{Detail, Matrix, MatrixCell, Peers};
 pub use network::NetworkDriveMemory;
-pub use open_fact::{Need, UnknownFact};
+pub use open_fact::{GroupNeed, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
 pub use peer_pages::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
 pub use support::kernel_refusal;

@@ -1,20 +1,21 @@
 //! Every memory against every initiator. Functions that the kernel cannot tell apart share a cell.
 //!
-//! The kernel's decision for a pair depends only on the ports above both, so functions with the
-//! same way up share a row or a column. A thousand drives below one switch are one cell.
+//! The kernel's decision for a pair depends only on the ports above both, so functions with the same
+//! path up share a row or a column. A thousand drives below one switch are one cell.
 
 use std::collections::{BTreeSet, HashMap};
 
-use peerlane_fabric::{Fabric, FunctionId, Parent};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
-use crate::decision::{Decisions, MapType};
+use crate::Decisions;
+use crate::decision::{MapType, Tri};
 
 /// Level of detail of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Detail {
     /// A row and a column each for every function.
     Each,
-    /// Functions with the same way up share a row or a column.
+    /// Functions with the same path up share a row or a column.
     Grouped,
 }
 
@@ -71,17 +72,17 @@ fn each(ids: &[FunctionId]) -> Vec<Peers> {
 }
 
 /// Groups of memories and of initiators that the kernel cannot tell apart.
-pub fn grouped(
+pub(crate) fn grouped(
     fabric: &Fabric,
     memories: &[FunctionId],
     initiators: &[FunctionId],
 ) -> (Vec<Peers>, Vec<Peers>) {
-    let ways = UpwardPaths::new(fabric, memories.iter().chain(initiators).copied());
-    (ways.groups(memories), ways.groups(initiators))
+    let paths = UpwardPaths::new(fabric, memories.iter().chain(initiators).copied());
+    (paths.groups(memories), paths.groups(initiators))
 }
 
 /// Two functions of a row and a column that are not the same one, if there are any.
-pub fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, FunctionId)> {
+fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, FunctionId)> {
     let mut pairs = row.members.iter().take(2).flat_map(|&memory| {
         column.members.iter().take(2).map(move |&initiator| (memory, initiator))
     });
@@ -105,36 +106,58 @@ impl Decisions<'_> {
 fn cell(decisions: &Decisions<'_>, row: &Peers, column: &Peers) -> MatrixCell {
     let alone = (row.members[0], column.members[0]);
     let (memory, initiator) = representatives(row, column).unwrap_or(alone);
-    let found = decisions.decide(memory, initiator);
-    MatrixCell { map: found.map, distance: found.distance }
+    decisions.outcome(memory, initiator)
 }
 
-/// The part of the way up from a function that bears on a decision.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct UpwardPath {
-    /// The joint of its way with those of others.
-    joins: Joint,
-    /// ACS redirection of the port above it, when nothing else hangs from that port.
-    port: Option<Option<bool>>,
-    /// Its own ACS redirection.
-    own: Option<bool>,
-}
-
+/// The part of the path up from a function that bears on a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Joint {
-    Bridge(usize),
-    Function(usize),
-    Itself(usize),
+pub(crate) struct UpwardPath {
+    /// The joint of its path with those of others.
+    pub(crate) joint: Joint,
+    /// ACS redirection of the port above it, when nothing else hangs from that port.
+    port: Option<Tri>,
+    /// Its own ACS redirection.
+    pub(crate) own: Tri,
 }
 
-struct UpwardPaths<'a> {
+/// The lowest place that paths of other functions pass, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Joint {
+    /// A root bus.
+    Bridge(BridgeId),
+    /// A port or bridge.
+    Function(FunctionId),
+    /// The function itself: others hang from it.
+    Itself(FunctionId),
+}
+
+impl UpwardPath {
+    /// Functions below the joint.
+    pub(crate) fn hops(&self) -> u32 {
+        match self.joint {
+            Joint::Itself(_) => 0,
+            Joint::Bridge(_) | Joint::Function(_) => 1 + u32::from(self.port.is_some()),
+        }
+    }
+
+    /// Returns whether a function below the joint redirects.
+    pub(crate) fn redirects(&self) -> Tri {
+        match self.joint {
+            Joint::Itself(_) => Tri::No,
+            Joint::Bridge(_) | Joint::Function(_) => self.own.max(self.port.unwrap_or(Tri::No)),
+        }
+    }
+}
+
+/// The paths up from some functions of a fabric.
+pub(crate) struct UpwardPaths<'a> {
     fabric: &'a Fabric,
     /// Number of the functions in question at or below each function.
     below: Vec<usize>,
 }
 
 impl<'a> UpwardPaths<'a> {
-    fn new(fabric: &'a Fabric, functions: impl Iterator<Item = FunctionId>) -> Self {
+    pub(crate) fn new(fabric: &'a Fabric, functions: impl Iterator<Item = FunctionId>) -> Self {
         let mut below = vec![0; fabric.functions.len()];
         for id in functions {
             // A function that is both memory and initiator counts once.
@@ -153,7 +176,7 @@ impl<'a> UpwardPaths<'a> {
         let mut places: HashMap<UpwardPath, usize> = HashMap::new();
         let mut groups: Vec<Peers> = Vec::new();
         for &id in ids {
-            let place = *places.entry(self.way(id)).or_insert(groups.len());
+            let place = *places.entry(self.path(id)).or_insert(groups.len());
             match groups.get_mut(place) {
                 Some(group) => group.members.push(id),
                 None => groups.push(Peers { members: vec![id] }),
@@ -162,23 +185,23 @@ impl<'a> UpwardPaths<'a> {
         groups
     }
 
-    fn way(&self, id: FunctionId) -> UpwardPath {
+    /// The path up from one of the functions in question.
+    pub(crate) fn path(&self, id: FunctionId) -> UpwardPath {
         let function = self.fabric.function(id);
-        let own = function.acs.redirects();
-        let (joins, port) = match function.parent {
-            // Others of the functions in question hang from it.
-            _ if self.below[id.0] > 1 => (Joint::Itself(id.0), None),
-            Parent::Bridge(bridge) => (Joint::Bridge(bridge.0), None),
-            Parent::Function(port) if self.below[port.0] > 1 => (Joint::Function(port.0), None),
-            Parent::Function(port) => {
-                let port = self.fabric.function(port);
-                let joins = match port.parent {
-                    Parent::Bridge(bridge) => Joint::Bridge(bridge.0),
-                    Parent::Function(above) => Joint::Function(above.0),
-                };
-                (joins, Some(port.acs.redirects()))
-            }
+        let own = function.acs.redirects().into();
+        let joint = |parent| match parent {
+            Parent::Bridge(bridge) => Joint::Bridge(bridge),
+            Parent::Function(port) => Joint::Function(port),
         };
-        UpwardPath { joins, port, own }
+        let (joint, port) = match function.parent {
+            // Others of the functions in question hang from it.
+            _ if self.below[id.0] > 1 => (Joint::Itself(id), None),
+            Parent::Function(port) if self.below[port.0] == 1 => {
+                let port = self.fabric.function(port);
+                (joint(port.parent), Some(port.acs.redirects().into()))
+            }
+            parent => (joint(parent), None),
+        };
+        UpwardPath { joint, port, own }
     }
 }

@@ -1,6 +1,7 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
-use peerlane::{difference, topology};
+use peerlane::difference;
+use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::machine;
 
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         TopoFormat::Nccl => nccl(&fabric, printer)?,
         TopoFormat::Openmetrics => printer.data(&machine::openmetrics(&fabric))?,
         TopoFormat::Json => {
-            printer.object(&topology::object(&fabric).map_err(Failure::new)?)?;
+            printer.object(&Topology::new(&fabric).map_err(Failure::new)?)?;
         }
     }
     Ok(Exit::Done)

@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use peerlane::topology::Topology;
+use peerlane_results::MapType;
 use peerlane_testing::Scratch;
 use serde_json::Value;
 
@@ -236,16 +238,8 @@ fn gpus_of_other_makers_may_lend_memory() {
 #[test]
 fn topo_lists_redirecting_ports_per_pair() {
     let object: Value = peerlane(SERVER, &["topo", "--json"]).json();
-    let rows = object["reach"].as_array().expect("rows");
-    let has = |list: &Value, name: &str| {
-        list.as_array().is_some_and(|names| names.contains(&Value::from(name)))
-    };
-    let pair = rows
-        .iter()
-        .find(|row| {
-            has(&row["memories"], "0000:18:00.0") && has(&row["initiators"], "0000:19:00.0")
-        })
-        .expect("a row for the two GPUs");
-    assert_eq!(pair["redirecting"], serde_json::json!(["0000:17:00.0", "0000:17:01.0"]));
-    assert_eq!(pair["verdict"], "through-host-bridge");
+    let topology: Topology = serde_json::from_value(object).expect("a topology");
+    let pair = topology.pair("0000:18:00.0", "0000:19:00.0").expect("an answer for the two GPUs");
+    assert_eq!(pair.redirecting, ["0000:17:00.0", "0000:17:01.0"]);
+    assert_eq!(pair.verdict, MapType::ThroughHostBridge);
 }

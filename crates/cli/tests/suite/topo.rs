@@ -10,7 +10,9 @@ use peerlane_testing::{Scratch, check_file};
 use std::path::Path;
 use std::process::Output;
 
+use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Function, capture};
+use peerlane_results::MapType;
 
 fn peerlane(words: &[&str]) -> Output {
     program::peerlane(&repository(), words)
@@ -201,15 +203,37 @@ fn object_has_machine_keys_and_reach() {
     let object: serde_json::Value = schema::read(text.as_bytes());
     assert_eq!(object["schema"], "peerlane.topo/1");
     assert_eq!(object["function"].as_array().map(Vec::len), Some(13));
-    let reach = object["reach"].as_array().expect("who reaches what");
-    assert!(reach.iter().all(|row| row["verdict"] == "refused" && row["distance"].is_null()));
-    let of = |row: &serde_json::Value, key: &str| row[key].as_array().map(Vec::len);
-    // Each pair of the one memory has ports of its own.
-    assert_eq!(reach.len(), 2);
-    for row in reach {
-        assert_eq!((of(row, "memories"), of(row, "initiators")), (Some(1), Some(1)));
-        assert!(of(row, "redirecting") >= Some(1), "{row}");
+    let topology: Topology = serde_json::from_value(object).expect("a topology");
+    let (memories, initiators): (Vec<_>, Vec<_>) =
+        topology.groups.iter().map(|group| (&group.memories, &group.initiators)).unzip();
+    let memory = memories.into_iter().flatten().next().expect("a memory");
+    let others: Vec<_> = initiators.into_iter().flatten().filter(|name| *name != memory).collect();
+    assert_eq!(others.len(), 2);
+    for initiator in others {
+        let found = topology.pair(memory, initiator).expect("an answer");
+        assert_eq!((found.verdict, found.distance), (MapType::NotSupported, None));
+        assert!(found.redirecting.len() > 1, "{found:?}");
     }
+}
+
+#[test]
+fn page_command_finds_pair() {
+    let no_program = std::process::Command::new("jq").arg("--version").output().is_err();
+    if no_program {
+        return peerlane_testing::skip("jq", "there is no jq");
+    }
+    let page = std::fs::read_to_string(repository().join("docs/pairs.md")).expect("a page");
+    let (_, section) = page.split_once("## JSON").expect("a section");
+    let command = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let command = command.expect("a command");
+    let printed = |command: &str| {
+        let output = page_command(&repository(), command);
+        (String::from_utf8_lossy(&output.stdout).into_owned(), output.status.success())
+    };
+    assert_eq!(printed(command), ("bus-address\n".to_owned(), true));
+    let split = command.replace("--machine pair", "--machine split");
+    assert_eq!(printed(&split), ("refused\n".to_owned(), true));
+    assert_eq!(printed(&split.replace("initiator a", "initiator c")).0, "bus-address\n", "its own");
 }
 
 #[test]

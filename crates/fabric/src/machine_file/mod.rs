@@ -12,6 +12,8 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
+use serde::{Serialize, Serializer};
+
 use crate::Fabric;
 
 /// Longest outline of a machine, in bytes: several hundred functions.
@@ -180,6 +182,15 @@ impl Fabric {
     /// [`Fabric::from_toml`] reads back the same fabric, except that its origin is then a
     /// description. Settings that only drives have are written for drives only.
     pub fn to_toml(&self) -> String {
-        write::text(self)
+        toml::to_string(self).unwrap_or_else(|error| {
+            unreachable!("strings, integers that fit and tables are always TOML: {error}")
+        })
+    }
+}
+
+/// The keys of a machine file, in any format.
+impl Serialize for Fabric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        write::machine(self).serialize(serializer)
     }
 }

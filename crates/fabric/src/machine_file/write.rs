@@ -10,9 +10,9 @@ use crate::{
     Mount, Namespace, NvmeController, Parent, PeerAccess, StackedDevice,
 };
 
-/// The text of a machine file.
-pub(super) fn text(fabric: &Fabric) -> String {
-    let machine = shape::MachineTable {
+/// The tables of a machine file.
+pub(super) fn machine(fabric: &Fabric) -> shape::MachineTable {
+    shape::MachineTable {
         name: fabric.name.clone(),
         iommu: fabric.iommu,
         product: fabric.product.clone(),
@@ -71,10 +71,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         peer_access: fabric.peer_access.iter().map(|answer| peer_access(fabric, answer)).collect(),
         nvlink: fabric.nvlinks.as_ref().map(|list| gpu_links(fabric, list)),
         xgmi: fabric.xgmi.as_ref().map(|list| gpu_links(fabric, list)),
-    };
-    toml::to_string(&machine).unwrap_or_else(|error| {
-        unreachable!("strings, integers that fit and tables are always TOML: {error}")
-    })
+    }
 }
 
 fn module(module: &Module) -> shape::ModuleTable {

@@ -3,34 +3,52 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 /// Keys of `lspci` that facts are read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(rename = "LspciKey")]
 pub enum Key {
     /// Address and class of a function.
+    #[serde(rename = "heading")]
     Heading,
     /// Bus numbers of a bridge.
+    #[serde(rename = "Bus")]
     Buses,
     /// The PCI Express capability, which has the port type.
     Express,
     /// Supported speed and width of a link.
+    #[serde(rename = "LnkCap")]
     LinkCapability,
     /// Current speed and width of a link.
+    #[serde(rename = "LnkSta")]
     LinkState,
     /// ACS capability register.
+    #[serde(rename = "ACSCap")]
     AcsCapability,
     /// ACS control register.
+    #[serde(rename = "ACSCtl")]
     AcsControl,
     /// Memory window.
+    #[serde(rename = "Region")]
     Window,
     /// Sizes of a resizable window.
+    #[serde(rename = "Resizable BAR")]
     ResizableBar,
     /// Number of virtual functions.
+    #[serde(rename = "Initial VFs")]
     VirtualFunctions,
     /// Bound driver.
+    #[serde(rename = "Kernel driver in use")]
     Driver,
     /// IOMMU group.
+    #[serde(rename = "IOMMU group")]
     IommuGroup,
     /// Memory node.
+    #[serde(rename = "NUMA node")]
     NumaNode,
 }
 
@@ -73,7 +91,8 @@ impl Key {
 }
 
 /// Reasons why an occurrence of a key is attached to no function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum SetAsideReason {
     /// No heading stands above it.
     NoHeading,
@@ -116,7 +135,7 @@ impl fmt::Display for SetAsideReason {
 }
 
 /// Occurrences of one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeyCount {
     /// The key.
     pub key: Key,
@@ -127,7 +146,7 @@ pub struct KeyCount {
 }
 
 /// An occurrence that no function has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SetAside {
     /// Line of the text, counted from 1.
     pub line: u32,
@@ -139,14 +158,14 @@ pub struct SetAside {
     pub reason: SetAsideReason,
 }
 
-/// An account of a text.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// An account of a text: each key that facts are read from is attached to a function, or set aside.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextAccount {
     /// Functions that were read; the same one listed twice counts once.
     pub functions: usize,
     /// Every key, in the order of a block.
     pub keys: Vec<KeyCount>,
-    /// Occurrences that no function has, in order of line; the first [`TextAccount::MOST_LISTED`] of them.
+    /// Occurrences that no function has, in order of line; 10,000 at most ([`TextAccount::MOST_LISTED`]).
     pub set_aside: Vec<SetAside>,
     /// Losses by key, listed or not.
     pub lost: BTreeMap<Key, usize>,

@@ -12,7 +12,8 @@ use super::{
     ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, Matching,
     UncomparedReason,
 };
-use crate::decision::{Decisions, MapType, Reach};
+use crate::Decisions;
+use crate::decision::{MapType, Reach};
 use crate::matrix::{Peers, grouped};
 
 /// A function before and after.

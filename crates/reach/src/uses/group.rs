@@ -4,7 +4,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, FunctionKind};
 
-use crate::{Peers, grouped};
+use crate::Peers;
+use crate::matrix::grouped;
 
 /// Pairs of an initiator and the owner of a memory that get the same answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
