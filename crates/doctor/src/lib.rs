@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod cards;
+pub mod difference;
 mod examine;
 mod pair;
 mod verdict;

@@ -10,9 +10,9 @@ mod words;
 
 use std::path::Path;
 
-pub use crate::sysfs::archive::{
-    ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder,
-};
+#[cfg(unix)]
+pub use crate::sysfs::archive::write_folder;
+pub use crate::sysfs::archive::{ArchiveError, is_archive, pack, unpack, unpack_machine};
 pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
 pub use crate::sysfs::list::{CaptureRule, ITEMS, Item};
 
