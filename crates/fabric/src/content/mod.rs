@@ -59,7 +59,7 @@ fn name_of_text(place: &str) -> String {
 }
 
 /// Bytes as text: UTF-16, which PowerShell writes, by its byte order mark (Unicode 16.0 section 23.8), else UTF-8.
-fn decoded(bytes: &[u8]) -> Cow<'_, str> {
+pub fn decoded(bytes: &[u8]) -> Cow<'_, str> {
     let utf16 = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
         let text = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER));

@@ -3,10 +3,10 @@
 pub(crate) mod check;
 mod write_fix;
 
-use peerlane_doctor::{EndsVerdict, examine_devices};
+use peerlane_doctor::{EndsVerdict, assumed_setting, examine_devices};
 use peerlane_engine::{after_probes, examine_copy, examine_device, is_no_copy, pair_ends};
 use peerlane_fabric::Fabric;
-use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
+use peerlane_fabric::assume::BootConfiguration;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, RouteState};
 use peerlane_units::Nanos;
 
@@ -52,17 +52,7 @@ fn assume(args: &DoctorArgs, fabric: &mut Fabric) -> Result<Vec<AssumedSetting>,
         Failure::new(error).hint(hint)
     })?;
     let applied = configuration.apply(fabric);
-    Ok(applied.into_iter().map(assumed).collect())
-}
-
-fn assumed(applied: AppliedSetting) -> AssumedSetting {
-    let AppliedSetting { setting, effect } = applied;
-    let (effect, changes) = match effect {
-        SettingEffect::Changed(effect) => (effect, true),
-        SettingEffect::NoChange(reason) => (reason, false),
-        SettingEffect::NotHonoured(reason) => (format!("not honoured: {reason}"), false),
-    };
-    AssumedSetting { setting, effect, changes }
+    Ok(applied.into_iter().map(assumed_setting).collect())
 }
 
 fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> {
