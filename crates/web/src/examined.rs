@@ -1,28 +1,22 @@
 //! A machine examined: the record of `doctor`, the drawing, and where the facts stand in the text.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::fmt::Display;
 
-use peerlane_doctor::{HostFacts, assumed_setting, drop_ins, examine as doctor};
-use peerlane_fabric::assume::{BootConfiguration, BootConfigurationError};
+use peerlane_doctor::{HostFacts, examine as doctor};
 use peerlane_fabric::lspci::TextAccount;
 use peerlane_fabric::{Fabric, FunctionKind, names};
 use peerlane_report::machine;
-use peerlane_results::{AssumedSetting, DoctorRecord, PlanStep};
+use peerlane_results::{AssumedSetting, Cost, DoctorRecord, Needs, RouteState, Use};
 use serde::Serialize;
-
-use crate::failure::Failure;
-use crate::request::Assumption;
-
-/// Name of the folder of drop-ins in errors.
-const PLAN: &str = "the plan";
-/// Name of typed settings in errors.
-const SETTINGS: &str = "the settings";
+use serde_json::Value;
 
 /// The answer to `examine`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Examined {
     doctor: DoctorRecord,
+    /// Words of uses, states, costs and moments, by their name in records.
+    words: BTreeMap<String, String>,
     /// Notes on a topology file.
     warnings: Vec<String>,
     account: Option<Account>,
@@ -63,16 +57,11 @@ struct SetAsideLine {
     is_loss: bool,
 }
 
-/// Examines a machine, as it is or with a boot configuration.
-pub(crate) fn examine(fabric: &Fabric, assume: Option<&Assumption>) -> Result<Examined, Failure> {
-    let Some(assumption) = assume else { return Ok(examined(fabric, Vec::new())) };
-    let (changed, assumed) = apply(fabric, assumption)?;
-    Ok(examined(&changed, assumed))
-}
-
-fn examined(fabric: &Fabric, assumed: Vec<AssumedSetting>) -> Examined {
+/// Examines a machine; `assumed` has the settings that were put in force.
+pub(crate) fn examine(fabric: &Fabric, assumed: Vec<AssumedSetting>) -> Examined {
     Examined {
         doctor: DoctorRecord { assumed, ..doctor(fabric, &HostFacts::default()) },
+        words: words(),
         warnings: fabric.topology_notes(),
         account: fabric.account.as_ref().map(account),
         devices: devices(fabric),
@@ -82,32 +71,27 @@ fn examined(fabric: &Fabric, assumed: Vec<AssumedSetting>) -> Examined {
     }
 }
 
-/// The machine with steps of its plan, and with settings that were typed.
-fn apply(
-    fabric: &Fabric,
-    assumption: &Assumption,
-) -> Result<(Fabric, Vec<AssumedSetting>), Failure> {
-    let record = doctor(fabric, &HostFacts::default());
-    let is_chosen = |step: &PlanStep| assumption.steps.contains(&step.order);
-    let steps = record.steps.iter().filter(|step| is_chosen(step)).cloned().collect();
-    let files = drop_ins(&DoctorRecord { steps, ..record });
-    let files = files.iter().map(|file| (Path::new(file.path), file.content.as_str()));
-    let mut configuration =
-        BootConfiguration::of_files(Path::new(PLAN), files).map_err(|error| refused(&error))?;
-    if !assumption.settings.trim().is_empty() {
-        let typed = BootConfiguration::parse(Path::new(SETTINGS), &assumption.settings)
-            .map_err(|error| refused(&error))?;
-        configuration.parameters.extend(typed.parameters);
-        configuration.options.extend(typed.options);
-        configuration.modules.extend(typed.modules);
-    }
-    let mut changed = fabric.clone();
-    let assumed = configuration.apply(&mut changed).into_iter().map(assumed_setting).collect();
-    Ok((changed, assumed))
+/// The words for values of the record.
+fn words() -> BTreeMap<String, String> {
+    use RouteState::{Direct, Expected, Host, Impossible, Unknown, ViaCpu};
+
+    let mut all = BTreeMap::new();
+    add(&mut all, Use::ALL);
+    add(&mut all, [Direct, Expected, ViaCpu, Host, Impossible, Unknown]);
+    add(&mut all, [Needs::Nothing, Needs::Rebind, Needs::Reboot, Needs::Hardware]);
+    add(&mut all, [Cost::Routes, Cost::Speed]);
+    all
 }
 
-fn refused(error: &BootConfigurationError) -> Failure {
-    Failure::new(error, Some(error.hint()))
+fn add<T: Serialize + Display>(
+    words: &mut BTreeMap<String, String>,
+    values: impl IntoIterator<Item = T>,
+) {
+    for value in values {
+        if let Ok(Value::String(key)) = serde_json::to_value(&value) {
+            words.insert(key, value.to_string());
+        }
+    }
 }
 
 fn account(account: &TextAccount) -> Account {

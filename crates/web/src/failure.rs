@@ -19,6 +19,11 @@ impl Failure {
         Self { message: error.to_string(), causes: causes.map(ToString::to_string).collect(), hint }
     }
 
+    /// A question without a machine.
+    pub(crate) fn no_machine() -> Self {
+        Self::in_words("no machine was given".to_owned(), None)
+    }
+
     /// A sentence.
     pub(crate) fn in_words(message: String, hint: Option<String>) -> Self {
         Self { message, causes: Vec::new(), hint }

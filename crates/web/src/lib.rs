@@ -4,6 +4,7 @@
 //! Nothing here reads a file, a clock or the network.
 #![deny(unsafe_code)]
 
+mod assumed;
 mod examined;
 mod failure;
 #[cfg(target_arch = "wasm32")]
@@ -16,8 +17,10 @@ mod request;
 
 use peerlane_doctor::difference;
 use peerlane_fabric::Fabric;
+use peerlane_results::AssumedSetting;
 use serde::Serialize;
 
+use assumed::{AssumedMachine, Assumption};
 use failure::Failure;
 use machine::Given;
 use request::{Question, Request};
@@ -26,6 +29,8 @@ use request::{Question, Request};
 #[derive(Debug, Default)]
 pub struct Session {
     last: Option<(Given, Fabric)>,
+    /// The same machine with settings taken as in force.
+    assumed: Option<(Assumption, AssumedMachine)>,
 }
 
 /// Either outcome of a request.
@@ -51,20 +56,27 @@ impl Session {
     }
 
     fn reply(&mut self, request: Request) -> Result<String, Failure> {
-        let Request { machine, question } = request;
+        let Request { machine, assume, question } = request;
+        let given = machine.or_else(|| self.last.as_ref().map(|(given, _)| given.clone()));
+        let given = given.ok_or_else(Failure::no_machine)?;
         if let Question::Scrub = question {
-            return json(&machine::scrubbed(&machine)?);
+            return json(&machine::scrubbed(&given)?);
         }
-        let fabric = self.machine(machine)?;
+        let described = self.machine(given)?;
+        if let Question::Fix = question {
+            return json(&fix::files(described));
+        }
+        let (fabric, settings) = match assume {
+            Some(assumption) => self.with(assumption)?,
+            None => (described, Vec::new()),
+        };
         match question {
-            Question::Examine { assume } => json(&examined::examine(fabric, assume.as_ref())?),
+            Question::Examine => json(&examined::examine(fabric, settings)),
             Question::Pair { ends, guest } => json(&pair::answer(fabric, &ends, guest)?),
             Question::Diff { other } => json(&difference::record(fabric, &machine::read(&other)?)),
-            Question::Fix => json(&fix::files(fabric)),
             Question::Nccl => json(&fix::nccl(fabric)?),
             Question::Svg => json(&peerlane_report::machine::svg(fabric)),
-            Question::Toml => json(&fabric.to_toml()),
-            Question::Scrub => Ok(String::new()),
+            Question::Fix | Question::Scrub => Err(Failure::no_machine()),
         }
     }
 
@@ -74,11 +86,27 @@ impl Session {
         let entry = match known {
             Some(entry) => entry,
             None => {
+                self.assumed = None;
                 let fabric = machine::read(&given)?;
                 (given, fabric)
             }
         };
         Ok(&self.last.insert(entry).1)
+    }
+
+    /// The same with settings taken as in force, and what these do.
+    fn with(&mut self, assumption: Assumption) -> Result<(&Fabric, Vec<AssumedSetting>), Failure> {
+        let known = self.assumed.take().filter(|(last, _)| *last == assumption);
+        let entry = match (known, &self.last) {
+            (Some(entry), _) => entry,
+            (None, Some((_, fabric))) => {
+                let machine = AssumedMachine::new(fabric, &assumption)?;
+                (assumption, machine)
+            }
+            (None, None) => return Err(Failure::no_machine()),
+        };
+        let (_, machine) = self.assumed.insert(entry);
+        Ok((&machine.fabric, machine.settings.clone()))
     }
 }
 

@@ -2,13 +2,16 @@
 
 use serde::Deserialize;
 
+use crate::assumed::Assumption;
 use crate::machine::Given;
 
 /// A machine, and what is asked about it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Request {
-    /// The machine.
-    pub machine: Given,
+    /// The machine; absent for that of the last request.
+    pub machine: Option<Given>,
+    /// Settings taken as in force.
+    pub assume: Option<Assumption>,
     #[serde(flatten)]
     pub question: Question,
 }
@@ -18,11 +21,7 @@ pub(crate) struct Request {
 #[serde(tag = "ask", rename_all = "kebab-case")]
 pub(crate) enum Question {
     /// Uses, findings, plan and drawing.
-    Examine {
-        /// Steps of the plan taken as done.
-        #[serde(default)]
-        assume: Option<Assumption>,
-    },
+    Examine,
     /// Two devices.
     Pair {
         /// Their words in commands, or their addresses.
@@ -42,19 +41,6 @@ pub(crate) enum Question {
     Nccl,
     /// The drawing as a file of its own.
     Svg,
-    /// A machine file.
-    Toml,
     /// The text without what identifies its machine.
     Scrub,
-}
-
-/// Boot configuration taken as in force.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct Assumption {
-    /// Steps of the plan, by their position.
-    #[serde(default)]
-    pub steps: Vec<u32>,
-    /// Further kernel parameters and module options, as a file would hold them.
-    #[serde(default)]
-    pub settings: String,
 }
