@@ -49,7 +49,8 @@ class Browser {
 
   send(method, params = {}) {
     const id = ++this.next;
-    this.child.stdio[3].write(JSON.stringify({ id, method, params, sessionId: this.session }) + "\0");
+    const sessionId = method.startsWith("Browser.") ? undefined : this.session;
+    this.child.stdio[3].write(JSON.stringify({ id, method, params, sessionId }) + "\0");
     return new Promise((resolve, reject) => this.waiting.set(id, { resolve, reject }));
   }
 
@@ -69,7 +70,7 @@ class Browser {
   async until(expression) {
     const end = Date.now() + DEADLINE_MS;
     while (!(await this.run(expression))) {
-      assert.ok(Date.now() < end, `${expression}; status: ${await this.run("$('status').textContent + $('trouble').textContent")}`);
+      if (Date.now() > end) assert.fail(`${expression}; page: ${await this.run("document.getElementById('status')?.parentElement.innerText.slice(0, 2000)")}`);
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
@@ -95,8 +96,9 @@ class Browser {
     fs.writeFileSync(path.join(shots, `${name}-${width}.png`), Buffer.from(data, "base64"));
   }
 
-  stop() {
-    this.child.kill();
+  async stop() {
+    await this.send("Browser.close");
+    await new Promise((resolve) => this.child.on("exit", resolve));
     fs.rmSync(this.profile, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
   }
 }
@@ -205,7 +207,7 @@ const TESTS = {
     const bytes = fs.readFileSync(path.join(ROOT, "fixtures/sysfs/r7515/tree.tar.zst")).toString("base64");
     await page.run(`examine({ name: "tree.tar.zst", bytes: ${JSON.stringify(bytes)} })`);
     await page.until("!$('answer').hidden");
-    assert.equal(await page.run("state.shown.doctor.machine.name"), "machine");
+    assert.equal(await page.run("state.shown.doctor.machine.name"), "r7515");
     const zip = await page.run("zip([{ path: 'a/b.sh', content: 'echo', is_executable: true }]).arrayBuffer().then((b) => toBase64(new Uint8Array(b)))");
     const file = path.join(page.profile, "test.zip");
     fs.writeFileSync(file, Buffer.from(zip, "base64"));
@@ -241,6 +243,6 @@ try {
     }
   }
 } finally {
-  tab.stop();
+  await tab.stop();
 }
 process.exitCode = failed ? 1 : 0;
