@@ -1,5 +1,4 @@
 // The drawing: signs of the matrix show paths, devices are chosen in it.
-"use strict";
 
 const drawing = {
   /** Devices of the answer, and the chosen words. */
@@ -30,22 +29,16 @@ const drawing = {
   },
 
   button(element, label, index) {
-    element.setAttribute("role", "button");
-    element.setAttribute("tabindex", index);
-    element.setAttribute("aria-label", label);
+    for (const [name, value] of [["role", "button"], ["tabindex", index], ["aria-label", label]]) element.setAttribute(name, value);
   },
 
   device(ids) {
     return this.devices.find((device) => ids.includes(String(device.id)));
   },
 
-  word(id) {
-    return this.devices.find((device) => String(device.id) === id)?.word;
-  },
-
   /** Words of both ends of a sign: the initiator, then the memory. */
   ends(sign) {
-    const [memory, initiator] = sign.dataset.pair.split(" ").map((id) => this.word(id));
+    const [memory, initiator] = sign.dataset.pair.split(" ").map((id) => this.device([id])?.word);
     return memory && initiator ? [initiator, memory] : null;
   },
 
@@ -87,10 +80,7 @@ const drawing = {
   /** The sign next to one in the direction of a key. */
   next(sign, key) {
     const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-    const middle = (one) => {
-      const { left, top, width, height } = one.getBoundingClientRect();
-      return [left + width / 2, top + height / 2];
-    };
+    const middle = (one) => { const { left, top, width, height } = one.getBoundingClientRect(); return [left + width / 2, top + height / 2]; };
     const [left, top] = middle(sign);
     let best, least = Infinity;
     for (const one of $("drawing").querySelectorAll("[data-pair]")) {
@@ -127,8 +117,7 @@ const drawing = {
         event.preventDefault();
         const next = this.next(sign, event.key);
         if (!next) return;
-        sign.setAttribute("tabindex", -1);
-        next.setAttribute("tabindex", 0);
+        for (const [one, index] of [[sign, -1], [next, 0]]) one.setAttribute("tabindex", index);
         next.focus();
       }
     });

@@ -1,5 +1,4 @@
 // Elements, made of texts alone: nothing of a machine is taken for markup.
-"use strict";
 
 /** An element with attributes and children; a string is text. */
 function make(tag, attributes = {}, ...children) {
@@ -14,9 +13,7 @@ function make(tag, attributes = {}, ...children) {
 }
 
 /** Says something in the line of states. */
-function say(text) {
-  $("status").textContent = text;
-}
+const say = (text) => ($("status").textContent = text);
 
 async function copy(text, button) {
   try {
@@ -61,9 +58,7 @@ function light(number) {
   say(`Line ${number} is selected.`);
 }
 
-function lineButton(number) {
-  return make("button", { type: "button", class: "line", click: () => light(number) }, `line ${number}`);
-}
+const lineButton = (number) => make("button", { type: "button", class: "line", click: () => light(number) }, `line ${number}`);
 
 /** Words with a button behind each line number, and behind each address whose line is known. */
 function located(text, lines, which) {

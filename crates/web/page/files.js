@@ -1,5 +1,4 @@
 // Files that a person keeps, and the address that carries a text.
-"use strict";
 
 /** Offers bytes or a text as a file. */
 function save(name, content, type) {

@@ -1,5 +1,4 @@
 // The page: a machine is given, the answer is shown.
-"use strict";
 
 /** The machine that was given, what is assumed of it, and its answers. */
 const state = { machine: null, assume: null, base: null, shown: null };
@@ -56,6 +55,12 @@ async function examine(machine) {
   showPlan(answer);
   show(answer);
   $("answer").focus();
+}
+
+/** Puts a text into its box and examines it. */
+function read(text) {
+  $("text").value = text;
+  return examine({ text });
 }
 
 /** What if some steps were done, or some settings in force. */
@@ -168,13 +173,11 @@ async function showChanges() {
   const record = await attempt("Comparing...", () => ask({ ask: "diff", other }));
   if (!record) return;
   const item = (one) => make("li", {}, prose(one.what), make("ul", {}, (one.pairs?.reasons ?? []).map((text) => make("li", {}, prose(text)))));
-  const group = (effect, title) => {
-    const found = record.changes.filter((change) => change.effect === effect);
-    return found.length ? [make("h4", {}, title), make("ul", {}, found.map(item))] : [];
-  };
+  const part = (title, found) => (found.length ? [make("h4", {}, title), make("ul", {}, found.map(item))] : []);
+  const group = (effect, title) => part(title, record.changes.filter((change) => change.effect === effect));
   $("changes").replaceChildren(make("p", {}, make("strong", {}, prose(record.verdict))),
     ...group("worse", "Worse"), ...group("neutral", "Neither better nor worse by itself"), ...group("better", "Better"),
-    ...(record.uncompared.length ? [make("h4", {}, "Could not be compared"), make("ul", {}, record.uncompared.map((one) => make("li", {}, prose(one.what))))] : []));
+    ...part("Could not be compared", record.uncompared));
   $("changes").focus();
 }
 
@@ -201,8 +204,7 @@ async function open(files) {
     }
     texts.push(new TextDecoder(is_utf16 ? (bytes[0] === 0xff ? "utf-16le" : "utf-16be") : "utf-8").decode(bytes));
   }
-  $("text").value = texts.join("\n");
-  return examine({ text: $("text").value });
+  return read(texts.join("\n"));
 }
 
 async function start() {
@@ -227,11 +229,10 @@ async function start() {
   drawing.listen(showPair);
   const examples = JSON.parse(new TextDecoder().decode(await through(fromBase64($("examples").textContent), new DecompressionStream("gzip"))));
   for (const name of Object.keys(examples)) $("example").append(make("option", {}, name));
-  $("example").addEventListener("change", () => { const text = examples[$("example").value]; if (text) { $("text").value = text; examine({ text }); } });
-  const text = JSON.parse($("machine-given").textContent) ?? (await fromFragment(location.hash));
-  if (text) { $("text").value = text; await examine({ text }); }
+  $("example").addEventListener("change", () => { const text = examples[$("example").value]; if (text) read(text); });
+  const given = JSON.parse($("machine-given").textContent)?.text ?? (await fromFragment(location.hash));
+  if (given) await read(given);
 }
 
-const reopen = () => fromFragment(location.hash).then((text) => { if (text) { $("text").value = text; return examine({ text }); } });
-addEventListener("hashchange", () => attempt("Reading...", reopen));
+addEventListener("hashchange", () => attempt("Reading...", async () => { const text = await fromFragment(location.hash); if (text) await read(text); }));
 start().catch(fail);

@@ -222,6 +222,11 @@ const TESTS = {
       assert.ok(await page.run("document.documentElement.scrollWidth <= innerWidth"), `${width}: ${await page.run("document.documentElement.scrollWidth")}`);
       if (shots) await page.shot("page", width);
     }
+    if (shots) {
+      await page.send("Emulation.setEmulatedMedia", { features: [{ name: "prefers-color-scheme", value: "dark" }] });
+      await page.run("showPair(['0000:1a:00.0', 'gpu:0'])");
+      for (const width of [360, 1280]) await page.shot("pair-dark", width);
+    }
     await page.send("Emulation.clearDeviceMetricsOverride");
   },
 };
