@@ -28,8 +28,7 @@ async function copy(text, button) {
     button.focus();
   }
   const before = button.textContent;
-  button.textContent = "Copied";
-  say("Copied.");
+  button.textContent = say("Copied");
   setTimeout(() => (button.textContent = before), 2000);
 }
 
