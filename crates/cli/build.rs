@@ -6,16 +6,31 @@
 //! `syn` is a dependency of this program for its features alone, which PyO3's macros ask for: a wheel that is built
 //! after the program shares the rest.
 
-use std::env::var;
+use std::env::{var, var_os};
+use std::path::Path;
+use std::{fs, io};
 
-fn main() {
+/// Variable that names the page which `doctor --html` writes a machine into; `tools/package` sets it.
+const PAGE: &str = "PEERLANE_PAGE";
+
+fn main() -> io::Result<()> {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed={PAGE}");
+    let page = match var_os(PAGE) {
+        Some(path) => {
+            println!("cargo::rerun-if-changed={}", Path::new(&path).display());
+            fs::read(path)?
+        }
+        None => Vec::new(),
+    };
+    fs::write(Path::new(&var_os("OUT_DIR").unwrap_or_default()).join("page.html"), page)?;
     let of = |name: &str| var(name).unwrap_or_default();
     let features = of("CARGO_CFG_TARGET_FEATURE");
     let target = (&*of("CARGO_CFG_TARGET_OS"), &*of("CARGO_CFG_TARGET_ENV"));
     if is_fixed(&of("PROFILE"), target, &features) {
         println!("cargo::rustc-link-arg-bin=peerlane=-no-pie");
     }
+    Ok(())
 }
 
 /// True when the program is linked at a fixed address. A static program, as for musl, is linked by

@@ -39,7 +39,7 @@ use serde::de::DeserializeOwned;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 20] = [
+pub const ALL: [Target; 21] = [
     ("archive", archive),
     ("boot", boot),
     ("capture", captured),
@@ -53,6 +53,7 @@ pub const ALL: [Target; 20] = [
     ("manifest", digests),
     ("nccl", nccl),
     ("notation", notation),
+    ("page", page),
     ("parameters", parameters),
     ("record", record),
     ("recorder", recorder),
@@ -109,6 +110,18 @@ pub fn boot(bytes: &[u8]) {
             assert_eq!(before.acs == Acs::Absent, after.acs == Acs::Absent, "{}", after.name);
         }
         examine(&changed);
+    }
+}
+
+/// A request of the page, or a text that is pasted into it: answered as JSON, with `ok` or `error`.
+pub fn page(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let request = |ask: &str| serde_json::json!({ "ask": ask, "machine": { "text": text } });
+    let requests = ["examine", "fix", "nccl", "scrub"].map(|ask| request(ask).to_string());
+    for request in requests.iter().map(String::as_str).chain([text]) {
+        let answer = peerlane_web::answer(request);
+        let answer: serde_json::Value = serde_json::from_str(&answer).expect("JSON");
+        assert!(answer.get("ok").is_some() != answer.get("error").is_some(), "{answer}");
     }
 }
 

@@ -107,11 +107,7 @@ impl From<ErrorDetails> for PyErr {
 impl From<MachineError> for ErrorDetails {
     fn from(error: MachineError) -> Self {
         let kind = match error {
-            MachineError::Missing { .. }
-            | MachineError::Text { .. }
-            | MachineError::Nccl { .. }
-            | MachineError::OtherProgram { .. }
-            | MachineError::Unrecognised { .. } => ExceptionKind::BadInput,
+            MachineError::Missing { .. } | MachineError::Content(_) => ExceptionKind::BadInput,
             _ => ExceptionKind::Failed,
         };
         Self::from_error(kind, &error).hint(error.hint())

@@ -5,18 +5,19 @@ use crate::rust::code_only;
 use crate::{Violation, text};
 
 /// Crates that hold fenced files: their root cannot forbid `unsafe`, and denies it.
-const FENCED_CRATES: [&str; 3] = ["crates/memory/", "crates/engine/", "python/"];
+const FENCED_CRATES: [&str; 4] = ["crates/memory/", "crates/engine/", "crates/web/", "python/"];
 
 /// Most lines between the start of a `SAFETY:` note and its unsafe block.
 const NOTE_REACH: usize = 12;
 
 /// Returns whether `path` is inside the fence: `memory/*/ffi.rs`, `memory/src/map.rs`,
-/// `engine/src/io/ring/`, `python/src/ffi.rs`.
+/// `engine/src/io/ring/`, `web/src/ffi.rs`, `python/src/ffi.rs`.
 #[must_use]
 pub fn is_inside(path: &str) -> bool {
     path == "crates/memory/src/map.rs"
         || (path.starts_with("crates/memory/src/") && path.ends_with("/ffi.rs"))
         || path.starts_with("crates/engine/src/io/ring/")
+        || path == "crates/web/src/ffi.rs"
         || path == "python/src/ffi.rs"
 }
 

@@ -16,6 +16,7 @@ pub mod links;
 pub mod markdown;
 pub mod modules;
 pub mod phrases;
+pub mod portable;
 pub mod reliability;
 pub mod rust;
 pub mod style;

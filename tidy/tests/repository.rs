@@ -5,7 +5,7 @@ use std::process::Command;
 
 use peerlane_tidy::{
     Violation, dependencies, edges, fence, files, glossary, links, markdown, modules, phrases,
-    reliability, rust, style, text,
+    portable, reliability, rust, style, text,
 };
 
 fn root() -> PathBuf {
@@ -85,6 +85,11 @@ fn all_packages() -> Vec<edges::Package> {
 #[test]
 fn unsafe_stays_inside_its_fence() {
     expect_none(&fence::check(&all_files()));
+}
+
+#[test]
+fn crates_of_the_page_open_no_files() {
+    expect_none(&portable::check(&all_files()));
 }
 
 #[test]

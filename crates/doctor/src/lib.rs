@@ -4,11 +4,14 @@
 //! machine tells. The scripts of [`drop_ins`] depend on the files of a boot loader, too.
 #![forbid(unsafe_code)]
 
+mod assumed;
 mod cards;
+pub mod difference;
 mod examine;
 mod pair;
 mod verdict;
 
+pub use assumed::assumed_setting;
 pub use cards::{CardPair, Dnas, card_pairs, pair_in_words, smart_cards, smart_drives};
 pub use examine::{
     DropIn, HostFacts, PlannedCopy, after_restart, drop_ins, examine, examine_copy, examine_device,

@@ -8,6 +8,7 @@
 pub mod assume;
 mod bdf;
 pub mod capture;
+pub mod content;
 pub mod cufile;
 mod device_memory;
 mod find;
@@ -19,6 +20,7 @@ mod model;
 pub mod nccl;
 mod pairing;
 pub mod pci_names;
+mod provider_kind;
 mod stack;
 mod sysfs;
 mod tunnel;
@@ -36,6 +38,7 @@ pub use model::{
     RootBus, StackedDevice, Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};
+pub use provider_kind::{ProviderKind, strip as strip_form};
 pub use stack::Stack;
 pub use sysfs::snapshot::{NoPlace, Snapshot, TreeEntry};
 pub use sysfs::{

@@ -90,7 +90,6 @@
 //! [`read::Reader::read_into_gpu`].
 #![forbid(unsafe_code)]
 
-pub mod difference;
 pub mod machines;
 pub mod size;
 pub mod small_file;
@@ -98,6 +97,7 @@ pub mod topology;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
+pub use peerlane_doctor::difference;
 pub use peerlane_engine::{
     Clock, CopyError, CopyOptions, DEADLINE, FanOut, Metadatum, MonotonicClock, Phase, PlanError,
     RouteAnswer, RouteWord, Sparse, Start, Surveyor, Surveys, Tools, Watch, copy, copy_fan_out,

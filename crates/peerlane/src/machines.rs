@@ -6,17 +6,16 @@
 
 mod content;
 mod error;
-mod other_program;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use peerlane_engine::suggestion::nearest;
+use peerlane_fabric::content::{ContentError, Unrecognised};
 use peerlane_fabric::{DiscoverError, Fabric};
 
-pub use error::{FORMS, MachineError, MissingMachine, Unrecognised};
-pub use other_program::OtherProgram;
+pub use error::{MachineError, MissingMachine};
 
 use crate::small_file;
 
@@ -92,7 +91,7 @@ fn not_discovered(root: &Path, source: DiscoverError) -> MachineError {
     );
     if has_no_tree && root.is_dir() {
         let place = root.display().to_string();
-        return MachineError::Unrecognised { place, source: Unrecognised::Folder };
+        return ContentError::Unrecognised { place, source: Unrecognised::Folder }.into();
     }
     MachineError::Discover { root: root.to_owned(), source }
 }
@@ -127,14 +126,14 @@ impl Description {
     /// The machine.
     ///
     /// # Errors
-    /// [`MachineError::Text`] when the text describes none.
+    /// [`MachineError::Content`] when the text describes none.
     pub fn fabric(&self) -> Result<Fabric, MachineError> {
         Fabric::from_toml(&self.text).map_err(|source| {
             let place = match &self.file {
                 Some(file) => file.display().to_string(),
                 None => format!("{} (built in)", self.name),
             };
-            MachineError::Text { place, source: Box::new(source) }
+            ContentError::Text { place, source: Box::new(source) }.into()
         })
     }
 }

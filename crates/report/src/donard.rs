@@ -5,7 +5,7 @@
 //! process, about one for each window that it maps at once, and no count of memory traffic. The
 //! bytes that a counter of memory counted, if there is one, stand next to it.
 
-use peerlane_memory::provider::{PROVIDERS, ProviderKind};
+use peerlane_fabric::ProviderKind;
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Path, Summary};
 use peerlane_units::Bytes;
 
@@ -95,7 +95,7 @@ fn row<'a>(record: &BenchRecord, case: &'a CaseSpec) -> Option<(&'a Flow, Donard
 }
 
 fn is_gpu(typed: &str) -> bool {
-    PROVIDERS.kind(typed) == Some(ProviderKind::Gpu)
+    ProviderKind::split(typed).is_some_and(|(kind, _)| kind == ProviderKind::Gpu)
 }
 
 #[cfg(test)]

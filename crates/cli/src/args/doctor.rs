@@ -50,6 +50,11 @@ pub(crate) struct DoctorArgs {
     /// The files are drop-ins; the scripts install and undo them.
     #[arg(long, value_name = "DIR")]
     pub(crate) write_fix: Option<PathBuf>,
+    /// Write a page that shows the machine in any browser
+    ///
+    /// What identifies the machine is left out, as in a capture. The page fetches nothing.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["source", "probe", "check", "expect"])]
+    pub(crate) html: Option<PathBuf>,
     /// Print one line with performance data for monitoring
     #[arg(long, conflicts_with_all = ["source", "probe", "write_fix"])]
     pub(crate) check: bool,

@@ -37,6 +37,7 @@ mod kills;
 mod many;
 mod nodes;
 mod outputs;
+mod page;
 mod pair;
 mod peer_proof;
 mod picture;

@@ -43,18 +43,30 @@ impl BootConfiguration {
             return Err(BootConfigurationError::NothingFound { path: path.to_owned() });
         }
         files.sort();
+        let texts: Result<Vec<_>, _> =
+            files.into_iter().map(|file| Ok((read_text(&file)?, file))).collect();
+        Self::of_files(path, texts?.iter().map(|(text, file)| (file.as_path(), text.as_str())))
+    }
+
+    /// Puts the files of a folder together, in this order; files that are of no known kind are passed over.
+    ///
+    /// # Errors
+    /// The line that is of no known form, or more parameters than a kernel reads.
+    pub fn of_files<'a>(
+        folder: &Path,
+        files: impl IntoIterator<Item = (&'a Path, &'a str)>,
+    ) -> Result<Self, BootConfigurationError> {
         let mut whole = Self::default();
-        for file in files {
-            let text = read_text(&file)?;
+        for (file, text) in files.into_iter().filter(|(file, _)| is_known(file)) {
             if file.parent().and_then(Path::file_name).is_some_and(|name| name == CUFILE_FOLDER) {
-                let found = crate::cufile::read(&text);
+                let found = crate::cufile::read(text);
                 if let Some(problem) = found.problem {
-                    return Err(BootConfigurationError::Cufile { path: file, problem });
+                    return Err(BootConfigurationError::Cufile { path: file.to_owned(), problem });
                 }
                 whole.cufile.extend(found.settings);
                 continue;
             }
-            let Self { parameters, options, modules, .. } = forms::read(&file, &text)?;
+            let Self { parameters, options, modules, .. } = forms::read(file, text)?;
             // One parameter may stand in the drop-ins of several boot loaders.
             let is_new = |parameter: &String| !whole.parameters.contains(parameter);
             let new: Vec<String> = parameters.into_iter().filter(is_new).collect();
@@ -62,7 +74,7 @@ impl BootConfiguration {
             whole.options.extend(options);
             whole.modules.extend(modules);
         }
-        whole.checked(path)
+        whole.checked(folder)
     }
 
     /// Reads a text; `name` stands for it in errors, and a file of `modules-load.d` by its path.

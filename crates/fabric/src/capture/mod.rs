@@ -6,13 +6,16 @@
 
 mod device_names;
 mod scrub;
+mod text;
 mod words;
 
 use std::path::Path;
 
-pub use crate::sysfs::archive::{
-    ArchiveError, is_archive, pack, unpack, unpack_machine, write_folder,
-};
+#[cfg(unix)]
+pub use crate::sysfs::archive::write_folder;
+pub use crate::sysfs::archive::{ArchiveError, is_archive, pack, unpack, unpack_machine};
+pub use text::{ScrubbedText, scrub_text};
+
 pub use crate::sysfs::libraries::FOLDERS as LIBRARY_FOLDERS;
 pub use crate::sysfs::list::{CaptureRule, ITEMS, Item};
 

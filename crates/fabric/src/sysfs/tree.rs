@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::snapshot::{Snapshot, TreeEntry};
@@ -96,7 +95,7 @@ impl Tree {
                 // Most attributes have a few bytes, and a page takes them in one read.
                 let mut bytes = Vec::with_capacity(4096);
                 fs::File::open(full)?.take(LONGEST_FILE).read_to_end(&mut bytes)?;
-                (bytes, found.permissions().mode() & 0o777)
+                (bytes, permission_bits(&found))
             }
             Source::Snapshot { content, .. } => match content.get(path) {
                 Some(TreeEntry::File { bytes, mode }) => (bytes.clone(), *mode),
@@ -116,7 +115,7 @@ impl Tree {
         let mode = match &self.source {
             Source::Directory { .. } => {
                 let (_, found) = self.found(path).ok()?;
-                found.is_file().then(|| found.permissions().mode() & 0o777)?
+                found.is_file().then(|| permission_bits(&found))?
             }
             Source::Snapshot { content, .. } => match content.get(path)? {
                 TreeEntry::File { mode, .. } => mode & 0o777,
@@ -344,6 +343,19 @@ pub(crate) fn plain_text(bytes: &[u8]) -> Cow<'_, str> {
         Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
         Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
     }
+}
+
+#[cfg(unix)]
+fn permission_bits(found: &fs::Metadata) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    found.permissions().mode() & 0o777
+}
+
+/// Permission bits where the system has none: those that the read-only flag stands for.
+#[cfg(not(unix))]
+fn permission_bits(found: &fs::Metadata) -> u32 {
+    if found.permissions().readonly() { 0o444 } else { 0o644 }
 }
 
 fn absent() -> io::Error {

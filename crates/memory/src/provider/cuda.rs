@@ -28,7 +28,7 @@ impl Reason for NotMapped {
 
 impl Provider for CudaProvider {
     fn forms(&self) -> &'static [&'static str] {
-        &["gpu:N"]
+        self.kind().forms()
     }
 
     fn kind(&self) -> ProviderKind {

@@ -14,7 +14,7 @@ pub(super) struct HostProvider;
 
 impl Provider for HostProvider {
     fn forms(&self) -> &'static [&'static str] {
-        &["host"]
+        self.kind().forms()
     }
 
     fn kind(&self) -> ProviderKind {

@@ -16,7 +16,8 @@ mod xrt;
 use std::fmt;
 use std::path::Path;
 
-use peerlane_fabric::{Fabric, Function, FunctionId};
+pub use peerlane_fabric::ProviderKind;
+use peerlane_fabric::{Fabric, Function, FunctionId, strip_form};
 use peerlane_units::Bytes;
 
 use crate::region::Region;
@@ -30,26 +31,6 @@ pub static PROVIDERS: Providers = Providers::new(&[
     &cuda::CudaProvider,
     &host::HostProvider,
 ]);
-
-/// The way to memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum ProviderKind {
-    /// Host memory.
-    Host,
-    /// A pool that the kernel keeps.
-    Pool,
-    /// A window that the library of a card's maker maps.
-    Card,
-    /// Memory of a GPU, which is not mapped: cuFile or a copy engine moves payload there.
-    Gpu,
-}
-
-impl ProviderKind {
-    /// True if memory of a device is mapped, so drives can use it through the kernel's queue.
-    pub fn is_mapped_device(self) -> bool {
-        matches!(self, Self::Pool | Self::Card)
-    }
-}
 
 /// One way to get memory.
 pub trait Provider: fmt::Debug + Sync {
@@ -110,7 +91,7 @@ impl Providers {
     /// `None` if no provider knows the name.
     pub fn split<'a>(&self, text: &'a str) -> Option<(&'static dyn Provider, &'a str)> {
         self.rows.iter().find_map(|row| {
-            let rest = row.forms().iter().find_map(|form| strip(form, text))?;
+            let rest = strip_form(row.forms(), text)?;
             Some((*row, rest))
         })
     }
@@ -168,14 +149,6 @@ impl Providers {
             }
             _ => forms.concat(),
         }
-    }
-}
-
-/// The part of a text that the second half of a form stands for.
-fn strip<'a>(form: &str, text: &'a str) -> Option<&'a str> {
-    match form.split_once(':') {
-        Some((prefix, _)) => text.strip_prefix(prefix)?.strip_prefix(':'),
-        None => (text == form).then_some(""),
     }
 }
 

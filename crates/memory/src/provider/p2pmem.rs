@@ -22,7 +22,7 @@ pub struct P2pmemProvider;
 
 impl Provider for P2pmemProvider {
     fn forms(&self) -> &'static [&'static str] {
-        &["cmb:NAME", "p2pmem:NAME"]
+        self.kind().forms()
     }
 
     fn kind(&self) -> ProviderKind {

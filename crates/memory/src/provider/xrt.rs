@@ -20,7 +20,7 @@ pub(super) struct XrtProvider;
 
 impl Provider for XrtProvider {
     fn forms(&self) -> &'static [&'static str] {
-        &["fpga:ADDRESS"]
+        self.kind().forms()
     }
 
     fn kind(&self) -> ProviderKind {

@@ -4,17 +4,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use peerlane_engine::suggestion::hint_of_path;
-use peerlane_fabric::lspci::LspciError;
-use peerlane_fabric::nccl::NcclError;
-use peerlane_fabric::{DiscoverError, MachineFileError};
+use peerlane_fabric::DiscoverError;
+use peerlane_fabric::content::{ContentError, FORMS};
 
-use super::other_program::OtherProgram;
 use crate::small_file;
-
-/// A command for each form of a machine.
-pub const FORMS: &str = "there: `sudo peerlane capture -o machine.tar.zst`, or `sudo lspci -Dvvvnn > machine.txt`, \
-     or `NCCL_TOPO_DUMP_FILE=topo.xml all_reduce_perf -g 2`; here: `peerlane topo --machine FILE`; \
-     `peerlane lab machines` lists names, and `peerlane topo --format toml` writes a machine file";
 
 /// Reasons why a machine was not found.
 #[derive(Debug, thiserror::Error)]
@@ -38,46 +31,9 @@ pub enum MachineError {
         /// The system's error.
         source: io::Error,
     },
-    /// Its machine file describes no machine.
-    #[error("cannot read machine file {place}")]
-    Text {
-        /// The file, or the name of a built-in machine.
-        place: String,
-        /// Error of the machine file.
-        source: Box<MachineFileError>,
-    },
-    /// Its topology XML describes no machine.
-    #[error("cannot read machine {place}")]
-    Nccl {
-        /// The file, or standard input.
-        place: String,
-        /// Error of the topology XML.
-        source: NcclError,
-    },
-    /// Its text of `lspci` describes no machine.
-    #[error("cannot read machine {place}")]
-    Lspci {
-        /// The file, or standard input.
-        place: String,
-        /// Error of the text.
-        source: LspciError,
-    },
-    /// It has none of the forms of a machine.
-    #[error("cannot recognise machine {place}")]
-    Unrecognised {
-        /// The file or folder.
-        place: String,
-        /// The forms that were tried.
-        source: Unrecognised,
-    },
-    /// It is output of a program that says too little, or that says it in another form.
-    #[error("cannot read machine {place}")]
-    OtherProgram {
-        /// The file, or standard input.
-        place: String,
-        /// The program.
-        source: OtherProgram,
-    },
+    /// Its content is no machine.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// The folder of descriptions cannot be read.
     #[error("cannot list machines in {}", folder.display())]
     List {
@@ -107,29 +63,6 @@ pub enum MissingMachine {
     File,
 }
 
-/// Reasons why something is not in any form of a machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unrecognised {
-    /// A folder without a tree.
-    #[error("the folder has no sys/devices")]
-    Folder,
-    /// A file or standard input without content.
-    #[error("it is empty")]
-    Empty,
-    /// An archive on standard input.
-    #[error("it is an archive, and standard input is read as text")]
-    ArchiveOnInput,
-    /// Bytes that are not text.
-    #[error("it is neither an archive (tar, gzip, bzip2, xz, Zstandard) nor UTF-8 text")]
-    Bytes,
-    /// Text of another kind.
-    #[error(
-        "it is neither a machine file (TOML), nor text of lspci, nor topology XML of NCCL or RCCL, nor an archive \
-         with sys/"
-    )]
-    Text,
-}
-
 impl MachineError {
     /// Returns advice for a person.
     pub fn hint(&self) -> Option<String> {
@@ -144,13 +77,7 @@ impl MachineError {
             Self::File { place, source } => {
                 small_file::hint(Path::new(place), source).or_else(|| Some(FORMS.to_owned()))
             }
-            Self::Lspci { source, .. } => Some(source.hint()),
-            Self::Nccl { source, .. } => Some(source.hint()),
-            Self::OtherProgram { source, .. } => Some(source.hint()),
-            Self::Unrecognised { source: Unrecognised::ArchiveOnInput, .. } => {
-                Some("`cat > machine.tar.zst`, then `--machine machine.tar.zst`".to_owned())
-            }
-            Self::Unrecognised { .. } => Some(FORMS.to_owned()),
+            Self::Content(source) => source.hint(),
             Self::List { folder, source } => small_file::hint(folder, source),
             Self::Discover { source: DiscoverError::Read { path, source }, .. } => {
                 small_file::hint(path, source)
@@ -158,7 +85,7 @@ impl MachineError {
             Self::Discover { source: DiscoverError::Archive { path, source }, .. } => {
                 source.hint(path)
             }
-            Self::Text { .. } | Self::Discover { .. } => None,
+            Self::Discover { .. } => None,
         }
     }
 }

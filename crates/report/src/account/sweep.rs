@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use peerlane_memory::provider::{PROVIDERS, ProviderKind};
+use peerlane_fabric::ProviderKind;
 use peerlane_results::{Limit, Order, Path};
 use peerlane_units::Bytes;
 
@@ -146,7 +146,7 @@ pub(super) fn pairs_with_memory<'a>(cases: &[RanCase<'a>]) -> Vec<CasePair<'a>> 
 
 fn is_memory(end: &str) -> bool {
     // Memory of a GPU is the same end by every path.
-    PROVIDERS.kind(end).is_some_and(|kind| kind != ProviderKind::Gpu)
+    ProviderKind::split(end).is_some_and(|(kind, _)| kind != ProviderKind::Gpu)
 }
 
 fn pairs_by<'a>(cases: &[RanCase<'a>], end: fn(&'a str) -> &'a str) -> Vec<CasePair<'a>> {

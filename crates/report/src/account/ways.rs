@@ -6,8 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Parent};
-use peerlane_memory::provider::PROVIDERS;
+use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Parent, ProviderKind};
 use peerlane_reach::MapType;
 use peerlane_results::{Basis, CaseRecord, Direction, Flow, FlowRecord, LinkLoad};
 use peerlane_units::{ByteRate, Bytes};
@@ -121,7 +120,7 @@ fn legs(fabric: &Fabric, asked: &Flow, done: &FlowRecord, tally: &mut Tally) -> 
 
 /// An end by its name in the record, else by the typed one.
 fn end(fabric: &Fabric, named: Option<Option<&str>>, typed: &str) -> DrawnEnd {
-    if typed == "null" || PROVIDERS.split(typed).is_some() {
+    if typed == "null" || ProviderKind::split(typed).is_some() {
         return DrawnEnd::Memory;
     }
     let found = match named {
@@ -140,7 +139,7 @@ fn memory(fabric: &Fabric, asked: &Flow, done: &FlowRecord) -> Option<FunctionId
         [asked.via.as_deref(), Some(&asked.source), Some(&asked.target), Some(&done.memory)];
     let is_memory = |id: &FunctionId| fabric.memory(*id).is_some();
     typed.into_iter().flatten().find_map(|text| {
-        let name = PROVIDERS.split(text).map_or(text, |(_, name)| name);
+        let name = ProviderKind::split(text).map_or(text, |(_, name)| name);
         fabric.find(name).filter(is_memory)
     })
 }

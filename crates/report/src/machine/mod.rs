@@ -6,6 +6,6 @@ mod text;
 
 pub(crate) use drawing::Drawing;
 pub(crate) use drawing::style;
-pub use drawing::svg;
+pub use drawing::{rules_for_page, svg, svg_for_page};
 pub use metrics::openmetrics;
 pub use text::{device, pairs, topo};

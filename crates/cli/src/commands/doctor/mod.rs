@@ -1,12 +1,13 @@
 //! `peerlane doctor`: the uses of a machine's devices, obstacles to them, and the plan that removes those.
 
 pub(crate) mod check;
+mod page;
 mod write_fix;
 
-use peerlane_doctor::{EndsVerdict, examine_devices};
+use peerlane_doctor::{EndsVerdict, assumed_setting, examine_devices};
 use peerlane_engine::{after_probes, examine_copy, examine_device, is_no_copy, pair_ends};
 use peerlane_fabric::Fabric;
-use peerlane_fabric::assume::{AppliedSetting, BootConfiguration, SettingEffect};
+use peerlane_fabric::assume::BootConfiguration;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, RouteState};
 use peerlane_units::Nanos;
 
@@ -25,11 +26,12 @@ const PROOF_DEADLINE: Nanos = Nanos::seconds(60);
 /// Examines the machine and prints the findings.
 ///
 /// # Errors
-/// When the machine or a boot configuration cannot be read, or the drop-ins cannot be written.
+/// When the machine or a boot configuration cannot be read, or the drop-ins or the page cannot be written.
 pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> {
     let mut fabric = machines::fabric(&args.fabric, printer)?;
     let assumed = assume(args, &mut fabric)?;
     let record = DoctorRecord { assumed, ..examine(args, &fabric)? };
+    let page = args.html.as_deref().map(page::file).transpose()?;
     if args.check || !args.expect.is_empty() {
         return check::run(&record, &args.expect);
     }
@@ -40,6 +42,9 @@ pub(crate) fn run(args: &DoctorArgs, printer: Printer) -> Result<Exit, Failure> 
     }
     if let Some(folder) = &args.write_fix {
         write_fix::run(&record, folder, printer)?;
+    }
+    if let Some(file) = page {
+        page::write(file, args.fabric.machine.as_deref(), &fabric, printer)?;
     }
     Ok(if record.is_positive() { Exit::Done } else { Exit::Negative })
 }
@@ -52,17 +57,7 @@ fn assume(args: &DoctorArgs, fabric: &mut Fabric) -> Result<Vec<AssumedSetting>,
         Failure::new(error).hint(hint)
     })?;
     let applied = configuration.apply(fabric);
-    Ok(applied.into_iter().map(assumed).collect())
-}
-
-fn assumed(applied: AppliedSetting) -> AssumedSetting {
-    let AppliedSetting { setting, effect } = applied;
-    let (effect, changes) = match effect {
-        SettingEffect::Changed(effect) => (effect, true),
-        SettingEffect::NoChange(reason) => (reason, false),
-        SettingEffect::NotHonoured(reason) => (format!("not honoured: {reason}"), false),
-    };
-    AssumedSetting { setting, effect, changes }
+    Ok(applied.into_iter().map(assumed_setting).collect())
 }
 
 fn examine(args: &DoctorArgs, fabric: &Fabric) -> Result<DoctorRecord, Failure> {

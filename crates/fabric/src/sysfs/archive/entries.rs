@@ -5,9 +5,7 @@
 //! unless they lie where discovery would read them.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use tar::EntryType;
@@ -119,7 +117,7 @@ impl NamesAhead {
                 record.and_then(|record| record.strip_suffix(b"\n")).ok_or_else(damaged)?;
             bytes = &bytes[space + 1 + record.len() + 1..];
             let equals = record.iter().position(|&byte| byte == b'=').ok_or_else(damaged)?;
-            let value = || PathBuf::from(OsString::from_vec(record[equals + 1..].to_vec()));
+            let value = || path_of(&record[equals + 1..]);
             match &record[..equals] {
                 b"path" => self.name = Some(value()),
                 b"linkpath" => self.link = Some(value()),
@@ -190,7 +188,20 @@ fn name_in(entry: &mut tar::Entry<'_, impl Read>, path: &Path) -> Result<PathBuf
     let mut name = short(entry, path, LONGEST_NAME)?;
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     name.truncate(end);
-    Ok(PathBuf::from(OsString::from_vec(name)))
+    Ok(path_of(&name))
+}
+
+#[cfg(unix)]
+fn path_of(name: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    PathBuf::from(std::ffi::OsStr::from_bytes(name))
+}
+
+/// A name where the system's names are Unicode.
+#[cfg(not(unix))]
+fn path_of(name: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(name).into_owned())
 }
 
 /// The content of an entry that must not be longer than `most`.

@@ -8,18 +8,19 @@
 mod compression;
 mod entries;
 mod error;
+#[cfg(unix)]
+mod folder;
 mod top;
 
-use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::Path;
 
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use tar::EntryType;
 
 pub use entries::is_archive;
 pub use error::ArchiveError;
+#[cfg(unix)]
+pub use folder::write_folder;
 pub(crate) use top::{MOST_FOLDERS_ON_TOP, folders_with_devices};
 
 use crate::sysfs::snapshot::MOST_BYTES;
@@ -98,26 +99,4 @@ pub fn unpack(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
 /// As [`unpack`], and when no folder has one, or several have.
 pub fn unpack_machine(bytes: impl Read) -> Result<Snapshot, ArchiveError> {
     top::of_machine(unpack(bytes)?)
-}
-
-/// Writes a tree into a folder, which is made and must not be there.
-///
-/// # Errors
-/// When it is there, or a file cannot be written.
-pub fn write_folder(content: &Snapshot, folder: &Path) -> io::Result<()> {
-    fs::create_dir(folder)?;
-    for (path, entry) in content.iter() {
-        let path = folder.join(path);
-        match entry {
-            TreeEntry::Folder(_) => fs::create_dir(&path)?,
-            TreeEntry::Link(target) => symlink(target, &path)?,
-            TreeEntry::File { bytes, mode } => {
-                let mut file = fs::File::create_new(&path)?;
-                // The person who captures must be able to read and to delete it.
-                file.set_permissions(fs::Permissions::from_mode(mode | 0o600))?;
-                io::Write::write_all(&mut file, bytes)?;
-            }
-        }
-    }
-    Ok(())
 }

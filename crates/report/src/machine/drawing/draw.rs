@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use peerlane_fabric::{Fabric, FunctionId, FunctionKind, Link, LinkSpeed, pci_names};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, FunctionKind, Link, LinkSpeed, pci_names};
 
 use super::layout::{
     BRIDGE_WIDTH, DrawingLayout, DrawnNode, LABEL_WIDTH, MARGIN, NodeContent, ROLE_WIDTH,
@@ -313,6 +313,11 @@ fn lines(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut 
         let path = format!("M{from:.1} {:.1}H{bend:.1}V{:.1}H{:.1}", node.y, child.y, child.x);
         let is_downgraded = sheet.has_speeds() && id.is_some_and(|id| is_slow(fabric, id));
         let stroke = sheet.stroke(speed_now);
+        let below = functions(&match &child.what {
+            NodeContent::Port(id) => vec![*id],
+            NodeContent::Leaves(members, row) => layout.rows.get(*row).unwrap_or(members).clone(),
+            NodeContent::Bridge(_) => Vec::new(),
+        });
         if let Some(id) = id.filter(|_| is_downgraded) {
             sheet.is_downgraded = true;
             let most = sheet.stroke(fabric.trainable(id));
@@ -325,7 +330,9 @@ fn lines(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut 
             (Some(_), _) => "e",
             (None, _) => "e u",
         };
-        sheet.add(format_args!(r#"<path class="{class}" stroke-width="{stroke:.1}" d="{path}"/>"#));
+        sheet.add(format_args!(
+            r#"<path class="{class}" {below} stroke-width="{stroke:.1}" d="{path}"/>"#
+        ));
         if let Some(load) = id.and_then(|id| sheet.loads.get(id)) {
             carried(load, (&path, stroke), (bend + 4.0, child.y), sheet);
         } else if let (Some(id), Some(link), true) = (id, link, sheet.has_speeds()) {
@@ -383,13 +390,19 @@ fn rate(
     }
 }
 
+/// The attribute by which a page finds what is drawn of some functions.
+fn functions(ids: &[FunctionId]) -> String {
+    let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
+    format!(r#"data-f="{}""#, ids.join(" "))
+}
+
 fn boxes(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut DrawingSheet) {
     let (x, y) = (node.x, node.y);
     match &node.what {
-        NodeContent::Bridge(bridge) => {
-            let bridge = &fabric.bridges[bridge.0];
+        NodeContent::Bridge(BridgeId(index)) => {
+            let bridge = &fabric.bridges[*index];
             sheet.add(format_args!(
-                r#"<rect class="b" x="{x:.1}" y="{:.1}" width="{BRIDGE_WIDTH}" height="34" rx="4"/>"#,
+                r#"<rect class="b" data-b="{index}" x="{x:.1}" y="{:.1}" width="{BRIDGE_WIDTH}" height="34" rx="4"/>"#,
                 y - 17.0
             ));
             sheet.words(x + 8.0, y - 3.0, "t n", &cut(&bridge.name, BRIDGE_WIDTH - 12.0));
@@ -397,9 +410,9 @@ fn boxes(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut 
             sheet.words(x + 8.0, y + 10.0, "q s", &format!("host bridge{node}"));
         }
         NodeContent::Port(id) if is_switch(fabric, *id) => {
-            let title = title(fabric, *id);
+            let (title, id) = (title(fabric, *id), functions(&[*id]));
             sheet.add(format_args!(
-                r#"<g><title>{title}</title><rect class="b" x="{x:.1}" y="{:.1}" width="{SWITCH_WIDTH}" height="24" rx="4"/></g>"#,
+                r#"<g {id}><title>{title}</title><rect class="b" x="{x:.1}" y="{:.1}" width="{SWITCH_WIDTH}" height="24" rx="4"/></g>"#,
                 y - 12.0
             ));
             sheet.words(x + 9.0, y + 4.0, "t", "switch");
@@ -412,8 +425,9 @@ fn boxes(fabric: &Fabric, layout: &DrawingLayout, node: &DrawnNode, sheet: &mut 
             } else {
                 "p"
             };
+            let id = functions(&[*id]);
             sheet.add(format_args!(
-                r#"<g><title>{title}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="8" height="8"/></g>"#,
+                r#"<g {id}><title>{title}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="8" height="8"/></g>"#,
                 y - 4.0
             ));
         }
@@ -446,7 +460,8 @@ fn leaves(
     };
     let half = if layout.is_roomy() { 14.0 } else { 8.0 };
     sheet.add(format_args!(
-        r#"<g><title>{}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="6" height="{:.1}" rx="2"/></g>"#,
+        r#"<g class="leaf" {}><title>{}</title><rect class="{class}" x="{x:.1}" y="{:.1}" width="6" height="{:.1}" rx="2"/>"#,
+        functions(members),
         title(fabric, id),
         y - half,
         half * 2.0
@@ -489,6 +504,7 @@ fn leaves(
         ));
         sheet.words(left + 6.0, y + 4.0, "t", &text);
     }
+    sheet.add(format_args!("</g>"));
 }
 
 /// Draws roles of functions next to their names.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use peerlane_fabric::{Fabric, FunctionId, MemoryKind};
-use peerlane_reach::{MapType, Matrix};
+use peerlane_reach::{MapType, Matrix, representatives};
 
 use super::draw::DrawingSheet;
 use super::layout::{DrawingLayout, LABEL_WIDTH, MARGIN};
@@ -119,17 +119,21 @@ pub(super) fn draw(
             }
             let x = table.at(index);
             let sign = sign(cell.map);
+            let pair = match representatives(&matrix.memories[index], &matrix.initiators[column]) {
+                Some((memory, initiator)) => format!(r#"data-pair="{} {}""#, memory.0, initiator.0),
+                None => String::new(),
+            };
             if table.is_narrow() {
                 if cell.map != MapType::NotSupported {
                     sheet.add(format_args!(
-                        r##"<use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/>"##
+                        r##"<use href="#{sign}" class="{sign}" {pair} x="{x:.1}" y="{y:.1}"/>"##
                     ));
                 }
                 continue;
             }
             let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
             sheet.add(format_args!(
-                r##"<g><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                r##"<g {pair}><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
                 escape(&format!(
                     "{} and {}: {}{hops}",
                     label(fabric, members[0]),

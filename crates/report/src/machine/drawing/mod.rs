@@ -31,6 +31,17 @@ pub fn svg(fabric: &Fabric) -> String {
     Drawing { paper: Paper::Alone, ..Drawing::of_loads(fabric, &[]) }.svg()
 }
 
+/// The machine as SVG for a page that has the rules of [`rules_for_page`], and the colours in variables by their
+/// names.
+pub fn svg_for_page(fabric: &Fabric) -> String {
+    Drawing::of_loads(fabric, &[]).svg()
+}
+
+/// The style sheet of [`svg_for_page`].
+pub fn rules_for_page() -> String {
+    style(Paper::Page)
+}
+
 /// A drawing of a machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Drawing<'a> {

@@ -1,4 +1,4 @@
-//! Changes between two machines, as `peerlane topo diff` prints them.
+//! Changes between two machines in words, as `peerlane topo diff` prints them.
 
 use peerlane_fabric::{Fabric, FunctionId, pci_names};
 use peerlane_reach::{
@@ -15,22 +15,6 @@ const MOST_NAMES: usize = 3;
 const MOST_PHRASES: usize = 3;
 
 /// Compares two machines.
-///
-/// # Examples
-///
-/// ```
-/// use std::path::Path;
-///
-/// use peerlane::difference;
-/// use peerlane::machines::{LookDepth, MachineSource, read};
-///
-/// let machine = |name| read(MachineSource::Described(Path::new(name)), LookDepth::Quiet);
-/// let (before, after) = (machine("pair")?, machine("acs")?);
-/// assert!(difference::record(&before, &before).is_unchanged());
-/// let record = difference::record(&before, &after);
-/// assert!(record.verdict.contains("ACS redirection on"), "{}", record.verdict);
-/// # Ok::<(), peerlane::machines::MachineError>(())
-/// ```
 pub fn record(before: &Fabric, after: &Fabric) -> TopoDiffRecord {
     let found = MachineDifference::new(before, after);
     let words = Words { before, after };

@@ -129,7 +129,7 @@ fn is_quoted_function(line: &str) -> bool {
     } else {
         address.to_owned()
     };
-    is_short && rest.starts_with('"') && address.parse::<peerlane_fabric::Bdf>().is_ok()
+    is_short && rest.starts_with('"') && address.parse::<crate::Bdf>().is_ok()
 }
 
 #[cfg(test)]

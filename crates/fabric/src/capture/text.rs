@@ -1,0 +1,333 @@
+//! A pasted text without what identifies its machine, line by line: line numbers stay what they are.
+//!
+//! Equal values stay equal, as in a capture. Lines of free text are left as they are.
+
+use std::collections::BTreeMap;
+
+use super::words;
+
+/// Word that stands for a value that nothing is read from.
+const REMOVED: &str = "removed";
+/// Beginnings of keys whose values are one of a kind.
+const OWN_KEYS: [&str; 9] = [
+    "serial",
+    "[sn]",
+    "chassis serial",
+    "asset tag",
+    "hostname",
+    "host name",
+    "gpu pdi",
+    "board serial",
+    "static hostname",
+];
+
+/// A text without identifiers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScrubbedText {
+    /// The text.
+    pub text: String,
+    /// Kinds of replaced values in words, with the number of each.
+    pub replaced: Vec<(&'static str, usize)>,
+}
+
+/// Removes from a pasted text what captures leave out: host and user names, serial numbers, network addresses,
+/// UUIDs, NQNs, and kernel parameters that may name something.
+pub fn scrub_text(text: &str) -> ScrubbedText {
+    let mut scrub = TextScrub::default();
+    scrub.names = host_names(text);
+    let lines: Vec<String> = text.split('\n').map(|line| scrub.line(line)).collect();
+    let count = |kind: IdentifierKind| scrub.seen.get(&kind).map_or(0, BTreeMap::len);
+    let replaced = IdentifierKind::ALL
+        .into_iter()
+        .map(|kind| (kind.name(), count(kind)))
+        .filter(|(_, count)| *count > 0)
+        .collect();
+    ScrubbedText { text: lines.join("\n"), replaced }
+}
+
+/// Kinds of values that identify a machine or its owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum IdentifierKind {
+    Name,
+    Serial,
+    NetworkAddress,
+    Uuid,
+    Nqn,
+    Parameter,
+    Path,
+}
+
+impl IdentifierKind {
+    const ALL: [Self; 7] = [
+        Self::Name,
+        Self::Serial,
+        Self::NetworkAddress,
+        Self::Uuid,
+        Self::Nqn,
+        Self::Parameter,
+        Self::Path,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Name => "host or user name",
+            Self::Serial => "serial number",
+            Self::NetworkAddress => "network address",
+            Self::Uuid => "UUID",
+            Self::Nqn => "NQN",
+            Self::Parameter => "kernel parameter",
+            Self::Path => "path",
+        }
+    }
+}
+
+/// Values replaced so far.
+#[derive(Debug, Default)]
+struct TextScrub {
+    /// Host and user names of prompts and of `uname`.
+    names: Vec<String>,
+    seen: BTreeMap<IdentifierKind, BTreeMap<String, usize>>,
+}
+
+impl TextScrub {
+    fn line(&mut self, line: &str) -> String {
+        let mut line = self.without_prompt(line);
+        if let Some((start, end)) = own_value(&line) {
+            let value = line[start..end].to_owned();
+            let number = self.number(IdentifierKind::Serial, &value);
+            line.replace_range(start..end, &format!("serial-{number}"));
+        }
+        if is_command_line(&line) {
+            line = self.parameters(&line);
+        }
+        if let Some((start, end)) = path_of_process(&line) {
+            self.number(IdentifierKind::Path, &line[start..end].to_owned());
+            line.replace_range(start..end, &format!("/{REMOVED}"));
+        }
+        let mut kept = String::with_capacity(line.len());
+        let mut rest = line.as_str();
+        while !rest.is_empty() {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || ":-._".contains(c);
+            let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
+            let (word, after) = rest.split_at(end);
+            kept += &self.word(word, &line);
+            let skipped = after.find(is_word).unwrap_or(after.len());
+            kept += &after[..skipped];
+            rest = &after[skipped..];
+        }
+        kept
+    }
+
+    /// A word, or what stands for it.
+    fn word(&mut self, word: &str, line: &str) -> String {
+        if self.names.iter().any(|name| name == word) {
+            self.number(IdentifierKind::Name, word);
+            return "machine".to_owned();
+        }
+        let bare = word.strip_prefix("GPU-").or_else(|| word.strip_prefix("MIG-")).unwrap_or(word);
+        if groups(bare, '-', &[8, 4, 4, 4, 12]) {
+            let number = self.number(IdentifierKind::Uuid, bare);
+            return word.replace(bare, &format!("00000000-0000-0000-0000-{number:012x}"));
+        }
+        for (separator, sizes) in [(':', [2; 6].as_slice()), ('-', &[2; 6]), (':', &[4; 4])] {
+            if groups(word, separator, sizes) {
+                return self.zeroed(IdentifierKind::NetworkAddress, word, separator);
+            }
+        }
+        for sizes in [[2; 8].as_slice(), &[2; 20]] {
+            if groups(word, '-', sizes) {
+                return self.zeroed(IdentifierKind::Serial, word, '-');
+            }
+        }
+        if word.starts_with("nqn.") {
+            let number = self.number(IdentifierKind::Nqn, word);
+            return format!("nqn-{number}");
+        }
+        if is_internet_address(word) && !line.to_ascii_lowercase().contains("version") {
+            let number = self.number(IdentifierKind::NetworkAddress, word);
+            return format!("address-{number}");
+        }
+        word.to_owned()
+    }
+
+    /// Groups of hexadecimal digits with a number of our own at the end; zeros stay.
+    fn zeroed(&mut self, kind: IdentifierKind, word: &str, separator: char) -> String {
+        if word.chars().all(|c| c == '0' || c == separator) {
+            return word.to_owned();
+        }
+        let mut number = self.number(kind, word);
+        let mut digits: Vec<char> =
+            word.chars().map(|c| if c == separator { c } else { '0' }).collect();
+        for digit in digits.iter_mut().rev().filter(|digit| **digit == '0') {
+            *digit = char::from_digit((number % 16) as u32, 16).unwrap_or('0');
+            number /= 16;
+        }
+        digits.into_iter().collect()
+    }
+
+    /// Kernel parameters whose values are of a known form; of others the key stays.
+    fn parameters(&mut self, line: &str) -> String {
+        let mut kept = Vec::new();
+        for word in line.split(' ') {
+            kept.push(match word.split_once('=') {
+                Some(("BOOT_IMAGE" | "\tBOOT_IMAGE", _)) => "BOOT_IMAGE=/vmlinuz".to_owned(),
+                Some((key, value)) if !words::is_known(word) && !value.is_empty() => {
+                    self.number(IdentifierKind::Parameter, word);
+                    format!("{key}={REMOVED}")
+                }
+                _ => word.to_owned(),
+            });
+        }
+        kept.join(" ")
+    }
+
+    /// A line of a terminal without user, host and folder.
+    fn without_prompt(&mut self, line: &str) -> String {
+        let Some((end, sign)) = prompt(line) else { return line.to_owned() };
+        self.number(IdentifierKind::Name, &line[..end].to_owned());
+        format!("{sign}{}", &line[end..])
+    }
+
+    /// The number of a value, from 1.
+    fn number(&mut self, kind: IdentifierKind, value: &str) -> usize {
+        let known = self.seen.entry(kind).or_default();
+        let next = known.len() + 1;
+        *known.entry(value.to_owned()).or_insert(next)
+    }
+}
+
+/// Host and user names that prompts and `uname -a` show.
+fn host_names(text: &str) -> Vec<String> {
+    /// A shorter name may be a word of the text.
+    const LEAST: usize = 3;
+    let mut names = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().take(3).collect();
+        if let ["Linux", host, release] = words[..] {
+            if release.starts_with(|c: char| c.is_ascii_digit()) {
+                names.extend([host, host.split('.').next().unwrap_or(host)].map(str::to_owned));
+            }
+        }
+        if let Some((end, _)) = prompt(line) {
+            let place = line[..end].trim_start_matches(['[', ' ', '\t']);
+            if let Some((user, rest)) = place.split_once('@') {
+                let host = rest.split([':', ' ', ']', '$', '#']).next().unwrap_or_default();
+                names.extend([user, host].map(str::to_owned));
+            }
+        }
+    }
+    names.retain(|name| name.len() >= LEAST && name != "root" && name != "localhost");
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// The end of a prompt with a user and a host, and the sign at its end.
+fn prompt(line: &str) -> Option<(usize, char)> {
+    /// No prompt is longer.
+    const LONGEST: usize = 120;
+    let at = line.find('@')?;
+    let is_name = |text: &str| {
+        let text = text.trim_start_matches(['[', ' ', '\t', '(', ')']);
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
+    };
+    let end = at + line[at..].find(['$', '#'])? + 1;
+    let is_end = line[end..].is_empty() || line[end..].starts_with(' ');
+    (end <= LONGEST && is_end && is_name(&line[..at]))
+        .then(|| (end, line.as_bytes()[end - 1].into()))
+}
+
+/// Place of the value of a key whose values are one of a kind.
+fn own_value(line: &str) -> Option<(usize, usize)> {
+    let key = line.trim_start().to_ascii_lowercase();
+    if !OWN_KEYS.iter().any(|own| key.starts_with(own)) {
+        return None;
+    }
+    let at = line.rfind(": ").map(|at| at + 1).or_else(|| line.find('=').map(|at| at + 1))?;
+    let value = line[at..].trim().trim_matches(['"', '\'']);
+    let start = at + line[at..].find(value)?;
+    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None");
+    (!is_none).then_some((start, start + value.len()))
+}
+
+/// Place of the path in a line such as `Name : /usr/bin/python3` of `nvidia-smi -q`.
+fn path_of_process(line: &str) -> Option<(usize, usize)> {
+    let (key, _) = line.split_once(':')?;
+    let start = line.find(": /").filter(|_| key.trim() == "Name")? + 2;
+    Some((start, line.trim_end().len()))
+}
+
+/// Returns whether a line is that of `/proc/cmdline`.
+fn is_command_line(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("BOOT_IMAGE=") || line.contains(" root=") || line.starts_with("root=")
+}
+
+/// Returns whether a word is made of groups of hexadecimal digits of these sizes.
+fn groups(word: &str, separator: char, sizes: &[usize]) -> bool {
+    let mut parts = word.split(separator);
+    let is_group = |part: &str, size: usize| {
+        part.len() == size && part.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    sizes.iter().all(|&size| parts.next().is_some_and(|part| is_group(part, size)))
+        && parts.next().is_none()
+}
+
+/// Returns whether a word is an address of IPv4.
+fn is_internet_address(word: &str) -> bool {
+    word.parse::<std::net::Ipv4Addr>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scrubbed(text: &str) -> String {
+        scrub_text(text).text
+    }
+
+    #[test]
+    fn identifiers_are_replaced_and_the_rest_stays() {
+        for (text, expected) in [
+            (
+                "\tCapabilities: [148 v1] Device Serial Number 50-7c-6f-ff-ff-2b-11-9c",
+                "\tCapabilities: [148 v1] Device Serial Number 00-00-00-00-00-00-00-01",
+            ),
+            ("\t\t\t[SN] Serial number: MT2137X00001", "\t\t\t[SN] Serial number: serial-1"),
+            (
+                "    Serial Number                     : 165012",
+                "    Serial Number                     : serial-1",
+            ),
+            (
+                "    GPU UUID : GPU-5d2a9f4c-1b7e-4c11-8f5e-0123456789ab",
+                "    GPU UUID : GPU-00000000-0000-0000-0000-000000000001",
+            ),
+            ("alice@gpu07:~$ lspci", "$ lspci"),
+            ("[root@gpu07 ~]# uname -a", "# uname -a"),
+            ("Linux gpu07 6.8.0-60-generic #63", "Linux machine 6.8.0-60-generic #63"),
+            (
+                "BOOT_IMAGE=/vmlinuz-6.8 root=UUID=1234 ro iommu=pt name=gpu",
+                "BOOT_IMAGE=/vmlinuz root=removed ro iommu=pt name=removed",
+            ),
+            ("ether aa:bb:cc:dd:ee:01 at 10.1.2.3", "ether 00:00:00:00:00:01 at address-1"),
+            ("0000:01:00.0 VGA [0300]: [10de:2684]", "0000:01:00.0 VGA [0300]: [10de:2684]"),
+            ("VBIOS Version : 96.00.89.00", "VBIOS Version : 96.00.89.00"),
+        ] {
+            assert_eq!(scrubbed(text), expected);
+        }
+    }
+
+    #[test]
+    fn names_are_replaced_wherever_they_stand() {
+        let text = "alice@gpu07:~$ uname -a\nLinux gpu07.lab.example 6.8.0 #1\nmounted from gpu07 by alice";
+        let found = scrub_text(text);
+        assert!(!found.text.contains("gpu07") && !found.text.contains("alice"), "{}", found.text);
+        assert!(found.replaced.iter().any(|(kind, _)| *kind == "host or user name"));
+    }
+
+    #[test]
+    fn equal_serial_numbers_stay_equal() {
+        let text = "Serial: a-1\nSerial: b-2\nSerial: a-1";
+        assert_eq!(scrubbed(text), "Serial: serial-1\nSerial: serial-2\nSerial: serial-1");
+    }
+}
