@@ -6,9 +6,9 @@ use schemars::{JsonSchema, Schema, generate::SchemaSettings};
 
 use crate::{
     BENCH_SCHEMA, BenchRecord, COMPARE_SCHEMA, COPY_SCHEMA, CompareRecord, CopyRecord,
-    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, EXPORT_STATUS_SCHEMA, ErrorRecord,
-    ExportRecord, ExportStatus, NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord,
-    TOPO_DIFF_SCHEMA, TopoDiffRecord, VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
+    DOCTOR_SCHEMA, DoctorRecord, ERROR_SCHEMA, EXPORT_SCHEMA, ErrorRecord, ExportRecord,
+    NODES_SCHEMA, NodesRecord, PLAN_SCHEMA, PlanRecord, TOPO_DIFF_SCHEMA, TopoDiffRecord,
+    VERIFY_SCHEMA, VerifyRecord, WORKLOAD_SCHEMA, Workload,
 };
 
 /// A record, its version, and its schema.
@@ -40,7 +40,6 @@ pub fn schemas() -> Vec<RecordSchema> {
         RecordSchema::for_type::<PlanRecord>(PLAN_SCHEMA),
         RecordSchema::for_type::<VerifyRecord>(VERIFY_SCHEMA),
         RecordSchema::for_type::<ExportRecord>(EXPORT_SCHEMA),
-        RecordSchema::for_type::<ExportStatus>(EXPORT_STATUS_SCHEMA),
         RecordSchema::for_type::<DoctorRecord>(DOCTOR_SCHEMA),
         RecordSchema::for_type::<TopoDiffRecord>(TOPO_DIFF_SCHEMA),
         RecordSchema::for_type::<Workload>(WORKLOAD_SCHEMA),

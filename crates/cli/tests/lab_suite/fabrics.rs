@@ -122,7 +122,6 @@ fn remote_drive_is_source_and_target() {
     assert_eq!(far.status.as_ref().map(|status| status.subsystem.as_str()), Some("lab"));
     assert_eq!(lab.status("no-status"), 2, "{}", lab.stderr("no-status"));
     let status: Value = serde_json::from_str(&lab.text("status.json")).expect("JSON");
-    schema::check(&status);
     let status: ExportStatus = serde_json::from_value(status).expect("a status");
     assert!(status.has_ended && status.written.0 >= 8 << 20, "{status:?}");
     assert_eq!(lab.status("same"), 0, "{}", lab.stderr("same"));

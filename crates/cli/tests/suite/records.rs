@@ -117,7 +117,6 @@ fn writer(schema: &str) -> fn(&str) -> serde_json::Result<String> {
         results::PLAN_SCHEMA => written::<results::PlanRecord>,
         results::VERIFY_SCHEMA => written::<results::VerifyRecord>,
         results::EXPORT_SCHEMA => written::<results::ExportRecord>,
-        results::EXPORT_STATUS_SCHEMA => written::<results::ExportStatus>,
         results::DOCTOR_SCHEMA => written::<results::DoctorRecord>,
         results::TOPO_DIFF_SCHEMA => written::<results::TopoDiffRecord>,
         results::WORKLOAD_SCHEMA => written::<results::Workload>,
