@@ -49,10 +49,10 @@ fn uncompared_nodes_are_named() {
 
 #[test]
 fn nodes_are_not_compared_with_machine() {
-    let (status, _, err) = compare(&example("nodes.json"), &example("bench.json"));
+    let (status, _, err) = compare(&example("nodes.json"), &example("bench-sweep.json"));
     assert_eq!(status, Some(2));
     assert!(err.contains("is of one machine, not of several nodes"), "{err}");
-    let (status, _, err) = compare(&example("bench.json"), &example("nodes.json"));
+    let (status, _, err) = compare(&example("bench-sweep.json"), &example("nodes.json"));
     assert_eq!(status, Some(2), "{err}");
 }
 
