@@ -9,7 +9,7 @@ const COMMANDS = [
   ["with GPUs of AMD or Intel", "zgrep -E 'PCI_P2PDMA|HSA_AMD_P2P|MOVE_NOTIFY' /proc/config.gz \\\n /boot/config-$(uname -r) >> machine.txt"],
 ];
 
-function rows(section, children, list = section.querySelector("ol,ul,tbody,div")) {
+function rows(section, children, list = section.querySelector("ol,ul,div")) {
   list.replaceChildren(...children);
   section.hidden = children.length === 0;
 }
@@ -84,7 +84,7 @@ function show(answer) {
     make("th", { scope: "row" }, words[row.use]),
     make("td", {}, make("span", { class: `state ${row.state}` }, words[row.state])),
     make("td", {}, row.pairs === row.of ? `${row.of}` : `${row.pairs} of ${row.of}`, make("br"), make("small", {}, `e.g. ${row.example.join(" \u2192 ")}`)),
-    make("td", {}, located(row.because, lines, 1)))));
+    make("td", {}, row.because.split("; ").map((reason) => make("p", {}, located(reason, lines, 1)))))), $("uses").querySelector("tbody"));
   rows($("findings"), doctor.findings.map((one) => finding(one, answer)));
   rows($("open"), doctor.unknown.map(({ what, needs }) => {
     const typed = needs.match(/`([^`]+)`/)?.[1];

@@ -123,6 +123,7 @@ const TESTS = {
       const headline = await page.run("$('headline').textContent + '. ' + $('headline-rest').textContent");
       const { verdict } = printed(["doctor"], read(name));
       assert.equal(headline.replace(/\. $/, ""), verdict.replaceAll("`", ""));
+      assert.equal(await page.run("$('uses').querySelectorAll('tbody tr').length"), printed(["doctor"], read(name)).uses.length);
     }
   },
 
