@@ -113,10 +113,26 @@ fn examples() -> Vec<(String, Value)> {
     all
 }
 
+/// Takes out fields that are not written any more, and that readers pass over.
+fn without_dropped_fields(value: &mut Value) {
+    const DROPPED: [&str; 1] = ["scrubbed"];
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|name, _| !DROPPED.contains(&name.as_str()));
+            fields.values_mut().for_each(without_dropped_fields);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_dropped_fields),
+        _ => {}
+    }
+}
+
 #[test]
 fn each_record_example_follows_schema() {
-    let examples = examples();
-    examples.iter().for_each(|(_, record)| schema::check(record));
+    let mut examples = examples();
+    for (_, record) in &mut examples {
+        without_dropped_fields(record);
+        schema::check(record);
+    }
     for wanted in results::schemas() {
         let has = examples.iter().any(|(_, record)| record["schema"] == wanted.id);
         assert!(has, "no example of {} in fixtures/results/v1", wanted.id);
