@@ -75,7 +75,7 @@ fn predictions_follow_schemas() {
         ("sim pair workload.toml", "peerlane.bench/1"),
         ("sim pair workload.toml --engine closed", "peerlane.bench/1"),
         ("sim pair workload.toml --vary depth=1,2 --vary a.lanes=1,2", "peerlane.sim-variants/1"),
-        ("reproduce", "peerlane.reproduce/2"),
+        ("reproduce", "peerlane.reproduce/3"),
         ("reproduce --predictions", "peerlane.predictions/2"),
     ] {
         assert_eq!(printed(at, words)["schema"], id, "{words}");
