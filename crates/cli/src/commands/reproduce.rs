@@ -15,8 +15,6 @@ use crate::render;
 const PREDICTIONS_SCHEMA: &str = "peerlane.predictions/1";
 
 /// Predictions for cases without a measurement; the object of `--predictions --json`.
-///
-/// Version 1 had the sum by equal shares, too (`closed_form`).
 #[derive(Debug, Serialize, JsonSchema)]
 struct Predictions {
     schema: &'static str,

@@ -15,9 +15,6 @@ use crate::parameters::{Parameter, Unit, Values, View, percentile};
 pub const SCHEMA: &str = "peerlane.reproduce/1";
 
 /// Figures next to the model.
-///
-/// Version 1 had a list of fits, too: these are the parameters whose `from` is `fitted`, each
-/// solved for its one row.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
