@@ -29,7 +29,7 @@ fn begun(sheet: &mut LabelSheet, export: &Export, record: &ServedExport) {
     sheet.row("drive", super::endpoint(&record.drive));
     match export.listen.split_once(' ') {
         Some((transport, address)) => {
-            sheet.row("network", format_args!("{transport} at {address}"))
+            sheet.row("network", format_args!("{transport} at {address}"));
         }
         None => sheet.row("network", format_args!("{}, this machine only", export.listen)),
     }
