@@ -61,7 +61,7 @@ fn trees() -> impl Strategy<Value = Fabric> {
     (vec(bridge, 1..4), functions, cpu).prop_map(|(bridges, functions, cpu)| {
         let mut text = "name = 'tree'\n".to_owned();
         if !cpu.is_empty() {
-            let _ = write!(text, "cpu = {{ vendor = '{cpu}', family = 23 }}\n");
+            let _ = writeln!(text, "cpu = {{ vendor = '{cpu}', family = 23 }}");
         }
         let mut places: Vec<String> = Vec::new();
         for (number, (machine, root_bus, _)) in bridges.iter().enumerate() {

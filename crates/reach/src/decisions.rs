@@ -7,7 +7,15 @@ use peerlane_fabric::{BridgeId, Fabric, FunctionId, HostBridge, Parent, RootBus}
 use crate::decision::{
     MapType, Reach, Tri, bridge_forwards, cpu_forwards, decide_by, first_of_root_bus, forwarded,
 };
-use crate::matrix::MatrixCell;
+
+/// The kernel's decision without its reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatrixCell {
+    /// The decision.
+    pub map: MapType,
+    /// Hops, where it is not refused.
+    pub distance: Option<u32>,
+}
 
 /// Decides many pairs of one fabric.
 #[derive(Debug)]

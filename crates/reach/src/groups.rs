@@ -9,10 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
-use crate::Decisions;
 use crate::decision::{Condition, MapType, Tri, cpu_conditions};
-use crate::decisions::BridgeTrust;
-use crate::matrix::{Joint, MatrixCell, UpwardPath, UpwardPaths};
+use crate::decisions::{BridgeTrust, Decisions, MatrixCell};
+use crate::matrix::{Joint, UpwardPath, UpwardPaths};
 use crate::open_fact::GroupNeed;
 
 /// The memories and initiators of a fabric in groups, with the kernel's decisions between them.

@@ -26,7 +26,7 @@ mod verdict;
 
 pub use allow_list::NEWEST_LIST;
 pub use decision::{Condition, MapType, Reach, decide};
-pub use decisions::Decisions;
+pub use decisions::{Decisions, MatrixCell};
 pub use difference::{
     ChangeEffect, ChangeKind, ChangedPairs, ComparedFunction, MachineChange, MachineDifference,
     Matching, UncomparedFact, UncomparedReason,
@@ -39,7 +39,7 @@ pub use drivers::{
 pub use explain::{ExplanationStep, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};
 pub use groups::{GroupAnswer, ReachGroup, ReachGroups};
-pub use matrix::{Detail, Matrix, MatrixCell, Peers, representatives};
+pub use matrix::{Detail, Matrix, Peers, representatives};
 pub use network::NetworkDriveMemory;
 pub use open_fact::{GroupNeed, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};

@@ -7,8 +7,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
-use crate::Decisions;
-use crate::decision::{MapType, Tri};
+use crate::decision::Tri;
+use crate::decisions::{Decisions, MatrixCell};
 
 /// Level of detail of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,16 +26,6 @@ pub struct Peers {
     pub members: Vec<FunctionId>,
 }
 
-/// The kernel's decision between any two different functions of a row and a column. Where both hold
-/// one and the same function alone, its decision for that one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatrixCell {
-    /// The decision.
-    pub map: MapType,
-    /// Hops; `None` where it is refused.
-    pub distance: Option<u32>,
-}
-
 /// Every memory against every initiator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
@@ -43,7 +33,8 @@ pub struct Matrix {
     pub memories: Vec<Peers>,
     /// The initiators; columns.
     pub initiators: Vec<Peers>,
-    /// The decisions, by row and column.
+    /// The decisions, by row and column: each between any two different functions of both. Where both hold one
+    /// and the same function alone, its decision for that one.
     pub cells: Vec<Vec<MatrixCell>>,
 }
 
