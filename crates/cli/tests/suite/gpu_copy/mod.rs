@@ -130,7 +130,7 @@ fn resumed(machine: &GpuMachine, said: &str) -> CompletedCopy {
     let command = said.split('`').find(|part| part.contains("--resume"));
     let command = command.unwrap_or_else(|| panic!("no command in {said}"));
     let (_, words) = command.split_once(" copy ").expect("the program's path before it");
-    record(&machine.peerlane(&format!("copy {words} --verify full")))
+    record(&machine.peerlane(&format!("copy {words} --verify full --json")))
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn library_failure_midway_is_resumable() {
 }
 
 #[test]
-fn stopped_copy_resumes_and_clears_gpu() {
+fn stopped_copy_resumes_by_gpu() {
     let Some(machine) = GpuMachine::new("mode=p2pdma") else { return };
     let content = machine.source(LENGTH);
     let words = format!("copy source target --route p2p --limit 1MB/s {COMMON}");
@@ -169,7 +169,7 @@ fn stopped_copy_resumes_and_clears_gpu() {
     kill_process(Pid::from_child(&child), Signal::INT).expect("a signal");
     let output = child.wait_with_output().expect("an end").exited(130);
     machine.mock.expect_all_undone();
-    let found = resumed(&machine, &said(&output).replace(" --limit 1MB/s", ""));
+    let found = resumed(&machine, &said(&output).replace(" --limit 1000000", ""));
     assert!(found.content.before.0 > 0, "{:?}", found.content);
     assert!(fs::read(machine.path("target")).expect("it") == content);
 }
@@ -226,7 +226,7 @@ fn host_memory_passes_gpu_on_request() {
     assert!(showed(&found, "copied by the GPU's copy engine"), "{:?}", found.evidence);
     let pieces = LENGTH / (64 << 10);
     assert_eq!(machine.mock.calls("cuMemcpyDtoHAsync"), pieces);
-    assert!(machine.mock.calls("cuMemcpyHtoDAsync") > pieces, "payload, and zeroes in the end");
+    assert_eq!(machine.mock.calls("cuMemcpyHtoDAsync"), pieces);
     machine.mock.expect_all_undone();
 
     machine.mock.configure("delay=3\nfail_copy=40");
@@ -333,9 +333,7 @@ fn hung_gpu_ends_copy_at_deadline() {
     machine.source(LENGTH);
     let words = format!("copy source target --route host --timeout 1 {COMMON}");
     let output = machine.peerlane(&words).exited(2);
-    let says = "the copy engine of gpu:0 by pinned host memory does not answer";
-    output.says(says);
-    output.says("was not cleared");
+    output.says("the copy engine of gpu:0 by pinned host memory does not answer");
     assert_eq!(machine.mock.calls("cuMemFree"), 0, "the GPU may still write there");
     machine.mock.expect_no_violation();
 }

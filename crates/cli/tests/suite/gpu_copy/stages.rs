@@ -386,7 +386,7 @@ fn interrupted_copy_needs_same_stages() {
     copy(&machine, &format!("{stages} --resume")).exited(2).says("the stages were");
     fs::write(&kernels, CHUNK_KERNELS).expect("room");
 
-    let found = resumed(&machine, &said(&stopped).replace(" --limit 1MB/s", ""));
+    let found = resumed(&machine, &said(&stopped).replace(" --limit 1000000", ""));
     assert!(found.content.before.0 > 0, "{:?}", found.content);
     assert_eq!(found.stages[1].bytes.0 + found.content.before.0, ODD as u64);
     assert!(target(&machine) == inverted(&content));
