@@ -8,7 +8,7 @@ fn scripts_print_help_without_running() {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let repository = repository.canonicalize().expect("the repository");
     for (script, words) in [
-        ("test", ["steps: scripts format typos lint unit docs", "./test release"]),
+        ("test", ["steps: scripts format typos lint unit page docs", "./test release"]),
         ("demo", ["Boots a virtual machine", "--keep <DIR>"]),
     ] {
         for option in ["--help", "-h"] {

@@ -390,7 +390,7 @@ fn rate(
     }
 }
 
-/// The attribute by which a page finds what is drawn of some functions.
+/// The attribute that names functions to a page.
 fn functions(ids: &[FunctionId]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| id.0.to_string()).collect();
     format!(r#"data-f="{}""#, ids.join(" "))
