@@ -8,7 +8,6 @@ use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::topology::{Topology, TopologyPair};
 use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_reach::decide;
-use peerlane_results::ReachCondition;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
@@ -24,7 +23,7 @@ fn decided(fabric: &Fabric, memory: FunctionId, initiator: FunctionId) -> Topolo
         verdict: found.map,
         distance: found.distance,
         redirecting: found.redirecting.iter().map(name).collect(),
-        conditions: found.conditions.iter().map(ReachCondition::from).collect(),
+        conditions: found.conditions.clone(),
         needs: found.needs.iter().map(|need| need.in_words(fabric)).collect(),
     }
 }

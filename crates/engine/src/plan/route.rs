@@ -196,7 +196,7 @@ fn praise(question: Question<'_>, best: &Candidate) -> String {
     if is_own(&target) {
         return format!(
             "{target} writes out of its own memory, {source} reaches it {}",
-            best.source
+            best.source.turning_point()
         );
     }
     if source == target {

@@ -88,7 +88,7 @@ mod tests {
         let fabric = machine("[cpu]\nvendor = 'AuthenticAMD'\nfamily = 25", "absent", &["c", "d"]);
         let asked = ["b", "d"].map(|target| Asked::between("a", target));
         let plan = crate::plan_fan_out(&fabric, &asked, &Surveyor::for_tests()).expect("a plan");
-        for one in &plan.targets {
+        for one in &plan {
             let memory = one.memory.as_ref().expect("memory").name.as_str();
             assert!(one.way.iter().any(|name| name == memory), "{memory}: {:?}", one.way);
         }

@@ -1,6 +1,6 @@
 //! Tests of the findings between two ends.
 
-use peerlane_results::{Plan, Probe, ProbeAnswer, Verdict};
+use peerlane_results::{MapType, Plan, Probe, ProbeAnswer};
 
 use super::*;
 
@@ -70,7 +70,7 @@ fn probe(agrees: bool) -> Probe {
     Probe {
         memory: "cmb:b".to_owned(),
         endpoint: "a".to_owned(),
-        predicted: Verdict::BusAddress,
+        predicted: MapType::BusAddress,
         answer: ProbeAnswer::Refused { reason: "no route".to_owned() },
         agrees: Some(agrees),
     }
