@@ -18,7 +18,7 @@ const NOBODY: u32 = 65534;
 
 /// Commands with an option for a file, and the name that they are given for it: `OUT`.
 fn commands() -> Vec<(&'static str, String)> {
-    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let run = format!("{FIXTURES}/results/bench-sweep-emulated.json");
     let stream = "bench stream --source source --target host --repeats 1";
     vec![
         ("report", format!("report {run} -o OUT --format html")),
@@ -82,7 +82,7 @@ fn output_options_keep_foreign_files() {
 #[test]
 fn figure_replaces_only_a_figure() {
     let folder = folder();
-    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let run = format!("{FIXTURES}/results/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT --svg figures");
     peerlane(folder.path(), &words, "page.html").exited(0);
     let figures = names(&folder.at("figures"));
@@ -109,7 +109,7 @@ fn figure_replaces_only_a_figure() {
 #[test]
 fn page_named_like_figure_is_refused() {
     let folder = folder();
-    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let run = format!("{FIXTURES}/results/bench-sweep-emulated.json");
     peerlane(folder.path(), &format!("report {run} --svg OUT"), "first").exited(0);
     let figures = names(&folder.at("first"));
     let last = figures.last().expect("a figure");
@@ -220,7 +220,7 @@ fn full_disk_leaves_old_output() {
     let folder = folder();
     let place = folder.at("small");
     let Some(mounted) = Tmpfs::on(&place, "size=16k") else { return };
-    let run = format!("{FIXTURES}/results/samples/bench-sweep-emulated.json");
+    let run = format!("{FIXTURES}/results/bench-sweep-emulated.json");
     let words = format!("report {run} -o OUT");
     fs::write(place.join("page.html"), "<!doctype html>\n<!-- written by peerlane report -->\n")
         .expect("room");
@@ -304,7 +304,7 @@ fn foreign_place_is_refused_first() {
     for (name, words) in commands().into_iter().filter(|(name, _)| !name.starts_with("capture")) {
         let words = words.replace("OUT", &format!("closed/{name}"));
         let words = words
-            .replace(&format!("{FIXTURES}/results/samples/bench-sweep-emulated.json"), "source");
+            .replace(&format!("{FIXTURES}/results/bench-sweep-emulated.json"), "source");
         let mut command = Command::new("./peerlane");
         command.args(words.split_whitespace()).current_dir(folder.path());
         if rustix::process::getuid().is_root() {
