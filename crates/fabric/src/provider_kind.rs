@@ -17,7 +17,7 @@ impl ProviderKind {
     /// Every kind, in the order in which names are tried.
     const ALL: [Self; 4] = [Self::Pool, Self::Card, Self::Gpu, Self::Host];
 
-    /// True if memory of a device is mapped, so that drives read and write it through the kernel's queue.
+    /// True if memory of a device is mapped: drives read and write it through the kernel's queue.
     pub fn is_mapped_device(self) -> bool {
         matches!(self, Self::Pool | Self::Card)
     }

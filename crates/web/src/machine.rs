@@ -109,7 +109,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
         count += 6;
         if count >= 8 {
             count -= 8;
-            bytes.push(((bits >> count) & 0xff) as u8);
+            bytes.push((bits >> count).to_le_bytes()[0]);
             bits &= (1 << count) - 1;
         }
     }

