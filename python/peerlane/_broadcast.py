@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ._job import Ahead, Filled, Job
+from ._pieces import Part
 from ._progress import Teller
 from ._shards import Shard
 from ._views import TorchViews
@@ -45,12 +46,12 @@ class Group:
 
     def filled(self, job: Job, memory: int, teller: Teller) -> Iterator[tuple[Ahead, Filled, bool]]:
         """All parts in their order, each read by one rank; the last word says whether by this one."""
-        own = [part for number, part in enumerate(job.parts) if number % self.size == self.rank]
+        owners = self._owners(job.parts)
+        own = [part for part, owner in zip(job.parts, owners, strict=True) if owner == self.rank]
         # The other half is that of parts which others read.
         ahead = Ahead(job, own, memory // 2, teller)
         try:
-            for number, part in enumerate(job.parts):
-                owner = number % self.size
+            for part, owner in zip(job.parts, owners, strict=True):
                 filled, error = None, None
                 if owner == self.rank:
                     try:
@@ -73,6 +74,15 @@ class Group:
                 yield found.pop()
         finally:
             ahead.close()
+
+    def _owners(self, parts: list[Part]) -> list[int]:
+        """The rank that reads each part: the one with the fewest bytes so far."""
+        sizes, owners = [0] * self.size, []
+        for part in parts:
+            owner = sizes.index(min(sizes))
+            sizes[owner] += part.length
+            owners.append(owner)
+        return owners
 
     def _agree(self, owner: int, error: BaseException | None) -> None:
         """Has all ranks raise the error of the one that reads."""

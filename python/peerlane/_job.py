@@ -74,7 +74,7 @@ class Job:
             for one in stretches:
                 piece = one.part.pieces[0]
                 each = rows(piece)
-                count = min(each, piece.count - first * each)
+                count = min(each, piece.runs - first * each)
                 begin = piece.begin + first * each * piece.stride
                 length = piece.stride * (count - 1) + piece.run
                 memory = self._views.allocate(length, begin % PAGE)
@@ -92,7 +92,7 @@ class Job:
             stretches = [
                 one
                 for one in stretches
-                if first * rows(one.part.pieces[0]) < one.part.pieces[0].count
+                if first * rows(one.part.pieces[0]) < one.part.pieces[0].runs
             ]
         self.tally.spend(time.monotonic() - begun)
         return placed
@@ -120,9 +120,9 @@ class Job:
         one = part.pieces[number]
         begin = at + one.begin - part.begin
         if part.kind is PartKind.MAPPED:
-            if one.count > 1:
+            if one.runs > 1:
                 whole = self._views.allocate(one.bytes, 0)
-                self._views.gather(memory, begin, one, one.count, whole, 0)
+                self._views.gather(memory, begin, one, one.runs, whole, 0)
                 memory, begin = whole, 0
             elif one.bytes >= SMALL:
                 populate(memory, begin, one.bytes)
@@ -132,7 +132,7 @@ class Job:
         if part.kind is PartKind.GROUP:
             tensor = self._views.own(tensor)
         cast = None
-        if self._views.cast_bytes(one):
+        if self._views.casts(one):
             before, tensor = tensor, self._views.cast(tensor)
             cast = f"{one.dtype} to {str(tensor.dtype).removeprefix('torch.')}"
             del before
@@ -150,7 +150,7 @@ def _fills(filled: Filled) -> list[Fill]:
     one = part.pieces[0]
     return [
         Fill(one.shard, one.begin + number * one.stride, memory[number * one.run : (number + 1) * one.run])
-        for number in range(one.count)
+        for number in range(one.runs)
     ]
 
 

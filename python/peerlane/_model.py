@@ -182,7 +182,7 @@ class Model:
         if isinstance(order, str) and order != "file":
             raise BadInput([f"order: 'file' or names are needed, not {order!r}"])
         job = self._job(pieces(self._catalogue, names, slices), is_apart=True)
-        return self._stream(job, job.parts)
+        return self._stream(job)
 
     def load(
         self, names: Sequence[str] | None = None, *, slices: Mapping[str, Cut] | None = None
@@ -192,9 +192,9 @@ class Model:
         With ``dtype=`` or ``group=`` it is a stream, whose bound leaves no room for two copies of all.
         """
         wanted = pieces(self._catalogue, names, slices)
-        if self._group is not None or any(self._views.cast_bytes(one) for one in wanted):
+        if self._group is not None or any(self._views.casts(one) for one in wanted):
             job = self._job(wanted, is_apart=True)
-            tensors = dict(self._stream(job, job.parts))
+            tensors = dict(self._stream(job))
         else:
             wanted.sort(key=lambda one: (one.shard, one.begin))
             job = self._job(wanted, is_apart=False)
@@ -244,7 +244,7 @@ class Model:
     def _one(self, wanted: Piece) -> Any:
         job = self._job([wanted], is_apart=True)
         if self._group is not None:
-            [(_, tensor)] = self._stream(job, job.parts)
+            [(_, tensor)] = self._stream(job)
             return tensor
         [filled] = job.fill(job.parts, Teller(None, 0, str))
         job.tally.rise(filled.part.cost)
@@ -261,21 +261,22 @@ class Model:
         self._end()
         return tensors
 
-    def _stream(self, job: Job, parts: list[Any]) -> Iterator[tuple[str, Any]]:
+    def _stream(self, job: Job) -> Iterator[tuple[str, Any]]:
         if self._group is not None:
             self._group.check(job, self._catalogue.shards)
         teller = Teller(self._progress, job.total, lambda: job.route)
-        filled: Filled | None
         for ahead, filled, is_own in self._filled(job, teller):
-            part = filled.part
+            part, last = filled.part, len(filled.part.pieces) - 1
+            # Popped as they are handed out: nothing here may hold what the caller drops.
+            parts = [filled]
+            del filled
             for number, one in enumerate(part.pieces):
-                # Popped as it is handed out: nothing here may hold what the caller drops.
-                held = [(one.name, job.take(filled, number, teller))]
-                if number + 1 == len(part.pieces):
-                    filled = None
+                tensors = [job.take(parts[0], number, teller)]
+                if number == last:
+                    parts.clear()
                     if is_own:
                         ahead.give(part)
-                yield held.pop()
+                yield one.name, tensors.pop()
         self._warn(job, 2)
         self._end()
 

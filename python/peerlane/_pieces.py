@@ -45,25 +45,25 @@ class Piece(NamedTuple):
     """Byte of the file where the first run begins."""
     run: int
     """Bytes of a run."""
-    count: int
+    runs: int
     """Number of runs."""
     stride: int
     """Bytes from the begin of a run to the next."""
 
     @property
     def bytes(self) -> int:
-        """Bytes of all runs."""
-        return self.run * self.count
+        """Bytes in all."""
+        return self.run * self.runs
 
     @property
     def end(self) -> int:
         """The byte after the last run."""
-        return self.begin + self.stride * (self.count - 1) + self.run if self.bytes else self.begin
+        return self.begin + self.stride * (self.runs - 1) + self.run if self.bytes else self.begin
 
     @property
     def is_by_runs(self) -> bool:
         """Whether to read each run costs less than to read all between them as well."""
-        return self.count * (self.run + BLOCK + REQUEST) < self.end - self.begin
+        return self.runs * (self.run + BLOCK + REQUEST) < self.end - self.begin
 
 
 def piece(entry: Entry, cut: Cut | None = None) -> Piece:
@@ -156,8 +156,8 @@ class Part(NamedTuple):
     def requests(self) -> int:
         """Ranges that it is read by."""
         if self.kind is PartKind.STRETCHES:
-            return -(-self.pieces[0].count // rows(self.pieces[0]))
-        return self.pieces[0].count if self.kind is PartKind.RUNS else 1
+            return -(-self.pieces[0].runs // rows(self.pieces[0]))
+        return self.pieces[0].runs if self.kind is PartKind.RUNS else 1
 
     @property
     def read(self) -> int:
@@ -169,7 +169,7 @@ class Part(NamedTuple):
 
 def rows(one: Piece) -> int:
     """Runs of a piece that are read at a time with all between them."""
-    return min(one.count, max(1, STRETCH // one.stride))
+    return min(one.runs, max(1, STRETCH // one.stride))
 
 
 def parts(
@@ -188,7 +188,7 @@ def parts(
         kind = PartKind.RANGE
         if mapped:
             kind = PartKind.MAPPED
-        elif one.count > 1:
+        elif one.runs > 1:
             kind = PartKind.RUNS if one.is_by_runs else PartKind.STRETCHES
         elif is_apart and one.bytes < SMALL:
             kind = PartKind.GROUP
@@ -206,7 +206,7 @@ def _joined(part: Part, one: Piece, is_apart: bool, mapped: bool) -> Part | None
         is_range = part.kind is PartKind.RANGE and not is_apart
         is_group = part.kind is PartKind.GROUP and one.bytes < SMALL
         fits = is_range or (is_group and one.end - part.begin <= GROUP)
-        if one.count > 1 or not is_next or not fits:
+        if one.runs > 1 or not is_next or not fits:
             return None
     part.pieces.append(one)
     return part._replace(begin=min(part.begin, one.begin), end=max(part.end, one.end))

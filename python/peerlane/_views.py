@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import mmap
 from contextlib import AbstractContextManager, nullcontext, suppress
-from math import prod
 from typing import Any, Protocol
 
 from ._pieces import BITS, Piece
@@ -56,8 +55,8 @@ class Views(Protocol):
     def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
         """Copies ``count`` runs of a piece, the first at ``begin``, next to each other."""
 
-    def cast_bytes(self, piece: Piece) -> int:
-        """Bytes of a tensor in the type that is asked for; 0 where it stays as it is."""
+    def casts(self, piece: Piece) -> bool:
+        """Whether a tensor is to have another type than its file has."""
 
     def cast(self, tensor: Any) -> Any:
         """The tensor in the type that is asked for."""
@@ -118,10 +117,9 @@ class NumpyViews(_HostMemory):
             into = self._numpy.frombuffer(target, "uint8")[at : at + count * piece.run]
             into.reshape(shape)[:] = runs
 
-    def cast_bytes(self, piece: Piece) -> int:
-        if self._cast is None or piece.dtype not in CAST or self._dtype(piece) == self._cast:
-            return 0
-        return prod(piece.shape) * int(self._cast.itemsize)
+    def casts(self, piece: Piece) -> bool:
+        is_wide = self._cast is not None and piece.dtype in CAST
+        return is_wide and self._dtype(piece) != self._cast
 
     def cast(self, tensor: Any) -> Any:
         return tensor.astype(self._cast)
@@ -196,10 +194,9 @@ class TorchViews(_HostMemory):
             runs = self.flat(source)[begin:].as_strided((count, piece.run), (piece.stride, 1))
             self.flat(target)[at : at + count * piece.run].view(count, piece.run).copy_(runs)
 
-    def cast_bytes(self, piece: Piece) -> int:
-        if self._cast is None or piece.dtype not in CAST or self._dtype(piece) == self._cast:
-            return 0
-        return prod(piece.shape) * int(self._cast.itemsize)
+    def casts(self, piece: Piece) -> bool:
+        is_wide = self._cast is not None and piece.dtype in CAST
+        return is_wide and self._dtype(piece) != self._cast
 
     def cast(self, tensor: Any) -> Any:
         return tensor.to(self._cast)

@@ -80,7 +80,7 @@ class StorageReader(FileSystemReader):
             return super().read_metadata(*arguments, **options)
         types = TorchViews("cpu")
         tensors: dict[str, Any] = {}
-        where = {}
+        where: dict[Any, str] = {}
         for file in files:
             model = safetensors.open(file, **self._options)
             self._models[str(file)] = model
@@ -122,7 +122,6 @@ class StorageReader(FileSystemReader):
         for file, items in by_file.items():
             while items:
                 items = self._read_each_once(self._models[file], items, planner)
-            LOG.info("torch.distributed.checkpoint: %s: %s", file, self._models[file].report())
         future = Future()
         future.set_result(None)
         return future

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from . import safetensors
 from .errors import BadInput
@@ -69,7 +69,8 @@ def _loader_class() -> type[Any]:
         def _tensors(self, files: list[str], prefix: str) -> Iterator[tuple[str, Any]]:
             distributed: Any = importlib.import_module("torch.distributed")
             is_first = not distributed.is_initialized() or distributed.get_rank() == 0
-            bar = "bar" if self.load_config.use_tqdm_on_load and is_first else None
+            has_bar = self.load_config.use_tqdm_on_load and is_first
+            bar: Literal["bar"] | None = "bar" if has_bar else None
             device, group = self._device(), self._group()
             model = safetensors.open(files, device, group=group, progress=bar, **self._options)
             for name, tensor in model.stream(self._wanted(model.keys())):

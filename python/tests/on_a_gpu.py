@@ -63,8 +63,8 @@ class GpuBytes:
     def own(self, tensor: tuple[int, int]) -> tuple[int, int]:
         return tensor
 
-    def cast_bytes(self, _piece: Piece) -> int:
-        return 0
+    def casts(self, _piece: Piece) -> bool:
+        return False
 
     def context(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
