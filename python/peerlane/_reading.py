@@ -177,8 +177,8 @@ class Source:
             self._read(fills[0], tally, told, stop)
             return
         with ThreadPoolExecutor(min(THREADS, max(1, len(fills)))) as threads:
-            futures = [threads.submit(self._read, fill, tally, told, stop) for fill in fills]
             try:
+                futures = [threads.submit(self._read, fill, tally, told, stop) for fill in fills]
                 for future in futures:
                     future.result()
             except BaseException:

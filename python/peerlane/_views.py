@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol
 
 from ._pieces import BITS, Piece
-from .errors import BadInput
+from .errors import BadInput, PeerlaneError
 
 NUMPY = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
@@ -22,6 +22,9 @@ ML_DTYPES = {
     "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz",
 }  # fmt: skip
 """Those that torch has and, for NumPy, the package ``ml_dtypes``."""
+
+TORCH = NUMPY | ML_DTYPES
+"""All types of torch."""
 
 PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
 """Types of less than a byte: their bytes are handed out."""
@@ -72,7 +75,13 @@ class _HostMemory:
     place = "host"
 
     def allocate(self, length: int, phase: int) -> Any:
-        memory = mmap.mmap(-1, max(1, phase + length), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            memory = mmap.mmap(-1, max(1, phase + length), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise PeerlaneError(
+                [f"cannot have {length} bytes of host memory for tensors", str(error)],
+                hint="a stream with a smaller memory=, or slices, need less",
+            ) from error
         if length >= HUGE:
             with suppress(OSError):
                 memory.madvise(mmap.MADV_HUGEPAGE)
@@ -209,7 +218,7 @@ class TorchViews(_HostMemory):
 
     def dtype(self, name: str) -> Any:
         """The type of PyTorch for one of the format, if it has one; for a byte and less its bytes serve."""
-        found = getattr(self._torch, (NUMPY | ML_DTYPES).get(name, ""), None)
+        found = getattr(self._torch, TORCH.get(name, ""), None)
         return self._torch.uint8 if found is None and BITS.get(name, 16) <= 8 else found
 
     def _dtype(self, piece: Piece) -> Any:

@@ -131,10 +131,7 @@ fn load(
 }
 
 /// A part to load; a file of several is opened once.
-fn open(
-    part: PyPart,
-    files: &mut HashMap<PathBuf, LoadFile>,
-) -> Result<LoadPart, ErrorDetails> {
+fn open(part: PyPart, files: &mut HashMap<PathBuf, LoadFile>) -> Result<LoadPart, ErrorDetails> {
     let PyPart { path, offset, memory } = part;
     let memory: Foreign = memory.lend()?;
     let range = offset..offset.saturating_add(memory.length().0);

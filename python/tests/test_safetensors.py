@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import peerlane
-from peerlane import _pieces, safetensors
+from peerlane import _pieces, _views, safetensors
 from peerlane._views import NumpyViews
 from peerlane.safetensors import load
 
@@ -389,6 +389,17 @@ def test_what_fails_amid_a_stream_is_raised(wide):
             found[name] = tensor
     assert all((tensor == wide[1][name]).all() for name, tensor in found.items())
     assert not any(name.startswith("3.") for name in found)
+
+
+def test_memory_that_is_full_is_an_error_that_says_what_needs_less(wide, monkeypatch):
+    def full(*_):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(_views.mmap, "mmap", full)
+    for read in (lambda model: model.load(), lambda model: list(model.stream())):
+        with pytest.raises(peerlane.PeerlaneError, match="host memory for tensors") as found:
+            read(opened(wide))
+        assert "memory=" in found.value.hint
 
 
 def test_types_are_cast_and_told(tmp_path):
