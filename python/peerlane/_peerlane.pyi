@@ -14,6 +14,7 @@ __all__ = [
     "load_to_gpu",
     "machines",
     "make_haystack",
+    "pinned_peak",
     "plan",
     "reach",
     "reproduce",
@@ -51,8 +52,10 @@ def load_to_gpu(
     parts: Sequence[tuple[PathLike[str], int, Any]],
     timeout: int,
     pinned: str | None,
+    progress: Callable[[str, int, int], object] | None,
     warn: Callable[[str], object] | None,
 ) -> list[dict[str, int]]: ...
+def pinned_peak() -> int: ...
 
 def topology(arguments: dict[str, Any]) -> str: ...
 def reach(topology: str, memory: str, initiator: str) -> str: ...

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from pathlib import Path
+import mmap
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, Protocol
 
-from .errors import BadInput
+from ._pieces import BITS, Piece
+from .errors import BadInput, PeerlaneError
 
 NUMPY = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
@@ -22,98 +23,217 @@ ML_DTYPES = {
 }  # fmt: skip
 """Those that torch has and, for NumPy, the package ``ml_dtypes``."""
 
+TORCH = NUMPY | ML_DTYPES
+"""All types of torch."""
+
+PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
+"""Types of less than a byte: their bytes are handed out."""
+
+CAST = {"F16", "BF16", "F32", "F64"}
+"""Types that ``dtype=`` changes: numbers of fewer bits mean nothing without their scales."""
+
+HUGE = 2 << 20
+"""Bytes from which on pages of host memory may be huge."""
+
 
 class Views(Protocol):
     """Tensors that a framework makes of bytes."""
 
-    allocate: Callable[[int], Any] | None
-    """Allocates bytes on the GPU; ``None`` for tensors in host memory."""
+    is_gpu: bool
+    place: str
+    """The device as :func:`peerlane.route` names it."""
 
-    def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
+    def check(self, piece: Piece) -> None:
         """Refuses a type that the framework lacks, before anything is read."""
 
-    def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
-        """Tensors by name, of data that begins at ``start`` of the memory."""
+    def allocate(self, length: int, phase: int) -> Any:
+        """Memory whose byte ``phase`` is the first of ``length``; on a GPU the phase is none."""
+
+    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
+        """The tensor whose first byte is ``begin`` of the memory; a view where it is aligned."""
+
+    def own(self, tensor: Any) -> Any:
+        """A copy in memory of its own."""
+
+    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
+        """Copies ``count`` runs of a piece, the first at ``begin``, next to each other."""
+
+    def casts(self, piece: Piece) -> bool:
+        """Whether a tensor is to have another type than its file has."""
+
+    def cast(self, tensor: Any) -> Any:
+        """The tensor in the type that is asked for."""
+
+    def context(self) -> AbstractContextManager[Any]:
+        """What another thread enters to work in the stream of this one."""
 
 
-class NumpyViews:
+class _HostMemory:
+    """Memory of the host, in pages, so that DMA can put blocks where they belong."""
+
+    is_gpu = False
+    place = "host"
+
+    def allocate(self, length: int, phase: int) -> Any:
+        try:
+            memory = mmap.mmap(-1, max(1, phase + length), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise PeerlaneError(
+                [f"cannot have {length} bytes of host memory for tensors", str(error)],
+                hint="a stream with a smaller memory=, or slices, need less",
+            ) from error
+        if length >= HUGE:
+            with suppress(OSError):
+                memory.madvise(mmap.MADV_HUGEPAGE)
+        return memoryview(memory)
+
+    def context(self) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+
+class NumpyViews(_HostMemory):
     """Arrays of NumPy in host memory."""
 
-    allocate: Callable[[int], Any] | None = None
-
-    def __init__(self, framework: str, device: str) -> None:
+    def __init__(self, framework: str, device: str, dtype: Any = None) -> None:
         if framework != "numpy":
             raise BadInput([f"framework: numpy or torch is needed, not {framework!r}"])
         if device != "cpu":
             raise BadInput([f"device: NumPy has no memory on {device!r}; hint: framework='torch'"])
         self._numpy = _module("numpy", "numpy")
+        self._cast = None if dtype is None else self._named(dtype)
 
-    def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
-        for tensor in tensors:
-            self._dtype(path, tensor)
+    def check(self, piece: Piece) -> None:
+        self._dtype(piece)
 
-    def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
-        return {tensor["name"]: self._array(memory, start, tensor) for tensor in tensors}
-
-    def _array(self, memory: Any, start: int, tensor: dict[str, Any]) -> Any:
-        dtype, shape = self._dtype(None, tensor), tensor["shape"]
-        if tensor["begin"] == tensor["end"]:
+    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
+        dtype, shape = self._dtype(piece), _shape(piece)
+        if not piece.bytes:
             return self._numpy.empty(shape, dtype)
-        raw = self._numpy.frombuffer(memory, "uint8")[start + tensor["begin"] : start + tensor["end"]]
-        if (start + tensor["begin"]) % dtype.itemsize:
+        raw = self._numpy.frombuffer(memory, "uint8")[begin : begin + piece.bytes]
+        if begin % dtype.itemsize:
             # What is not aligned is slow everywhere, and refused by some.
             raw = raw.copy()
         return raw.view(dtype).reshape(shape)
 
-    def _dtype(self, path: Path | None, tensor: dict[str, Any]) -> Any:
-        name = tensor["dtype"]
+    def own(self, tensor: Any) -> Any:
+        return tensor.copy()
+
+    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
+        if count:
+            flat = self._numpy.frombuffer(source, "uint8")[begin:]
+            shape = (count, piece.run)
+            runs = self._numpy.lib.stride_tricks.as_strided(flat, shape, (piece.stride, 1))
+            into = self._numpy.frombuffer(target, "uint8")[at : at + count * piece.run]
+            into.reshape(shape)[:] = runs
+
+    def casts(self, piece: Piece) -> bool:
+        is_wide = self._cast is not None and piece.dtype in CAST
+        return is_wide and self._dtype(piece) != self._cast
+
+    def cast(self, tensor: Any) -> Any:
+        return tensor.astype(self._cast)
+
+    def _named(self, dtype: Any) -> Any:
+        try:
+            return self._numpy.dtype(dtype)
+        except TypeError:
+            found = getattr(_module("ml_dtypes", "ml_dtypes"), str(dtype), None)
+        if found is None:
+            raise BadInput([f"dtype: NumPy has no type {dtype!r}"])
+        return self._numpy.dtype(found)
+
+    def _dtype(self, piece: Piece) -> Any:
+        name = piece.dtype
+        if name in PACKED:
+            return self._numpy.dtype("uint8")
         if name in NUMPY:
             return self._numpy.dtype(NUMPY[name])
         if name in ML_DTYPES:
             return self._numpy.dtype(getattr(_module("ml_dtypes", "ml_dtypes"), ML_DTYPES[name]))
-        raise _lacking("NumPy", path, tensor)
+        raise _lacking("NumPy", piece)
 
 
-class TorchViews:
+class TorchViews(_HostMemory):
     """Tensors of PyTorch, in host memory or on a GPU."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, dtype: Any = None) -> None:
         kind, _, number = device.partition(":")
         if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
             raise BadInput([f"device: cpu, cuda or cuda:0 and so on is needed, not {device!r}"])
         self._torch = _module("torch", "torch")
-        self._device = device
-        self.allocate: Callable[[int], Any] | None = self._empty if kind == "cuda" else None
+        self.device = device
+        self.is_gpu = kind == "cuda"
+        if self.is_gpu:
+            self.place = f"gpu:{number or 0}"
+        self._cast = dtype
+        if isinstance(dtype, str):
+            self._cast = getattr(self._torch, dtype.removeprefix("torch."), None)
+        if dtype is not None and not isinstance(self._cast, self._torch.dtype):
+            raise BadInput([f"dtype: PyTorch has no type {dtype!r}"])
 
-    def check(self, path: Path, tensors: list[dict[str, Any]]) -> None:
-        for tensor in tensors:
-            self._dtype(path, tensor)
+    def check(self, piece: Piece) -> None:
+        self._dtype(piece)
 
-    def _empty(self, length: int) -> Any:
-        return self._torch.empty(length, dtype=self._torch.uint8, device=self._device)
+    def allocate(self, length: int, phase: int) -> Any:
+        if not self.is_gpu:
+            return super().allocate(length, phase)
+        return self._torch.empty(length, dtype=self._torch.uint8, device=self.device)
 
-    def make(self, memory: Any, start: int, tensors: list[dict[str, Any]]) -> dict[str, Any]:
-        flat = memory
-        if self.allocate is None:
-            flat = self._torch.frombuffer(memory, dtype=self._torch.uint8)
-        return {tensor["name"]: self._tensor(flat, start, tensor) for tensor in tensors}
+    def context(self) -> AbstractContextManager[Any]:
+        if not self.is_gpu:
+            return super().context()
+        cuda = self._torch.cuda
+        found: AbstractContextManager[Any] = cuda.stream(cuda.current_stream(self.device))
+        return found
 
-    def _tensor(self, flat: Any, start: int, tensor: dict[str, Any]) -> Any:
-        dtype, shape = self._dtype(None, tensor), tensor["shape"]
-        begin, end = start + tensor["begin"], start + tensor["end"]
-        if begin == end:
-            return self._torch.empty(shape, dtype=dtype, device=self._device)
-        raw = flat[begin:end]
+    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
+        dtype, shape = self._dtype(piece), _shape(piece)
+        if not piece.bytes:
+            return self._torch.empty(shape, dtype=dtype, device=self.device)
+        raw = self.flat(memory)[begin : begin + piece.bytes]
         if begin % dtype.itemsize:
             raw = raw.clone()
         return raw.view(dtype).reshape(shape)
 
-    def _dtype(self, path: Path | None, tensor: dict[str, Any]) -> Any:
-        name = tensor["dtype"]
-        found = getattr(self._torch, (NUMPY | ML_DTYPES).get(name, ""), None)
+    def own(self, tensor: Any) -> Any:
+        return tensor.clone()
+
+    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
+        if count:
+            runs = self.flat(source)[begin:].as_strided((count, piece.run), (piece.stride, 1))
+            self.flat(target)[at : at + count * piece.run].view(count, piece.run).copy_(runs)
+
+    def casts(self, piece: Piece) -> bool:
+        is_wide = self._cast is not None and piece.dtype in CAST
+        return is_wide and self._dtype(piece) != self._cast
+
+    def cast(self, tensor: Any) -> Any:
+        return tensor.to(self._cast)
+
+    def flat(self, memory: Any) -> Any:
+        """All bytes of memory as a tensor."""
+        if self.is_gpu:
+            return memory
+        return self._torch.frombuffer(memory, dtype=self._torch.uint8)
+
+    def dtype(self, name: str) -> Any:
+        """The type of PyTorch for one of the format, if it has one; for a byte and less its bytes serve."""
+        found = getattr(self._torch, TORCH.get(name, ""), None)
+        return self._torch.uint8 if found is None and BITS.get(name, 16) <= 8 else found
+
+    def _dtype(self, piece: Piece) -> Any:
+        found = self.dtype(piece.dtype)
         if found is None:
-            raise _lacking("this PyTorch", path, tensor)
+            raise _lacking("this PyTorch", piece)
         return found
+
+
+def _shape(piece: Piece) -> tuple[int, ...]:
+    """The shape in numbers of a byte and more; what fills no row of bytes is flat."""
+    if piece.dtype not in PACKED:
+        return piece.shape
+    bits = piece.shape[-1] * BITS[piece.dtype] if piece.shape else 1
+    return (piece.bytes,) if bits % 8 else (*piece.shape[:-1], bits // 8)
 
 
 def _module(name: str, package: str) -> Any:
@@ -123,5 +243,5 @@ def _module(name: str, package: str) -> Any:
         raise BadInput([f"{name} is needed: {error}; hint: pip install {package}"]) from error
 
 
-def _lacking(who: str, path: Path | None, tensor: dict[str, Any]) -> BadInput:
-    return BadInput([f"{path}: {who} has no type for {tensor['dtype']} of tensor {tensor['name']!r}"])
+def _lacking(who: str, piece: Piece) -> BadInput:
+    return BadInput([f"{who} has no type for {piece.dtype} of tensor {piece.name!r}"])

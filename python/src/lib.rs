@@ -37,6 +37,7 @@ fn _peerlane(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<reader::Reader>()?;
     module.add_function(wrap_pyfunction!(load::load_to_gpu, module)?)?;
+    module.add_function(wrap_pyfunction!(load::pinned_peak, module)?)?;
     module.add_function(wrap_pyfunction!(machine::topology, module)?)?;
     module.add_function(wrap_pyfunction!(machine::reach, module)?)?;
     module.add_function(wrap_pyfunction!(machine::machines, module)?)?;

@@ -1,5 +1,7 @@
 //! Ranges of several files into memory of one GPU, as one load.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs::File;
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -20,9 +22,6 @@ use crate::cuda::GpuMemory;
 use crate::error::{ErrorDetails, ExceptionKind};
 use crate::reader::counts;
 use crate::watch::PyWatch;
-
-/// Files that are open at a time, each once or twice: a process may have 1024.
-const OPEN_FILES: usize = 128;
 
 /// A file, the offset in it, and the memory that is filled from there on.
 struct PyPart {
@@ -59,6 +58,7 @@ pub(crate) fn load_to_gpu<'py>(
     parts: Vec<(PathBuf, u64, Bound<'py, PyAny>)>,
     timeout: u64,
     pinned: Option<String>,
+    progress: Option<Py<PyAny>>,
     warn: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyList>> {
     let settings = settings(self::pinned(pinned.as_deref())?)?;
@@ -67,12 +67,18 @@ pub(crate) fn load_to_gpu<'py>(
         BufferTarget::Host(_) => Err(bad("it is not GPU memory".to_owned()).into()),
     });
     let parts = parts.collect::<PyResult<Vec<PyPart>>>()?;
-    let mut watch = PyWatch::new(None, warn);
+    let mut watch = PyWatch::new(progress, warn);
     let result = py.detach(|| load(parts, settings, Nanos::seconds(timeout), &mut watch));
     let readings = watch.end(result)?;
     let found: PyResult<Vec<Bound<'py, PyDict>>> =
         readings.iter().map(|reading| counts(py, reading)).collect();
     PyList::new(py, found?)
+}
+
+/// Peak of the host memory that all loads of this process had pinned, in bytes.
+#[pyfunction]
+pub(crate) fn pinned_peak() -> u64 {
+    PinnedPool::of_process().peak().0
 }
 
 fn load(
@@ -85,29 +91,14 @@ fn load(
     watch.phase(Phase::Move);
     watch.begin(Bytes::ZERO, total);
     let (ways, clock) = (LoadRoutes::new(RouteChoice::Auto), MonotonicClock::start());
-    let mut readings = Vec::new();
-    let mut parts = parts.into_iter().peekable();
-    while parts.peek().is_some() {
-        let some = parts.by_ref().take(OPEN_FILES).collect();
-        let mut tools = ReadTools { clock: &clock, watch, deadline };
-        readings.extend(load_some(some, (&ways, settings), total, &mut tools)?);
-    }
-    Ok(readings)
-}
-
-fn load_some(
-    parts: Vec<PyPart>,
-    (ways, settings): (&LoadRoutes, LoadSettings),
-    total: Bytes,
-    tools: &mut ReadTools<'_>,
-) -> Result<Vec<Reading>, ErrorDetails> {
+    let mut tools = ReadTools { clock: &clock, watch, deadline };
     let paths: Vec<PathBuf> = parts.iter().map(|part| part.path.clone()).collect();
-    let mut all = Vec::new();
+    let (mut all, mut files) = (Vec::new(), HashMap::new());
     let (mut readings, mut numbers) = (vec![Reading::default(); parts.len()], Vec::new());
     for (number, part) in parts.into_iter().enumerate() {
         if part.memory.length > 0 {
             numbers.push(number);
-            all.push(open(part)?);
+            all.push(open(part, &mut files)?);
         }
     }
     let Some(first) = all.first() else { return Ok(readings) };
@@ -115,7 +106,7 @@ fn load_some(
     if all.iter().any(|part| !part.memory.gpu().is_same(&gpu)) {
         return Err(bad("the memories are of several GPUs".to_owned()));
     }
-    let mut loader = Loader::new(&gpu, ways, &PinnedPool::of_process(), settings);
+    let mut loader = Loader::new(&gpu, &ways, &PinnedPool::of_process(), settings);
     let failed = |error: LoadError| match error {
         LoadError::Part(PartError { number, error }) => {
             let path = numbers.get(number).map_or_else(PathBuf::new, |&at| paths[at].clone());
@@ -131,7 +122,7 @@ fn load_some(
             ErrorDetails::tried(kind, "load", &error).hint(error.hint())
         }
     };
-    let loaded = loader.load(&all, tools).map_err(failed)?;
+    let loaded = loader.load(&all, &mut tools).map_err(failed)?;
     for (loaded, &number) in loaded.into_iter().zip(&numbers) {
         let told = loaded.and_then(|loaded| ways.told(loaded, tools.watch));
         readings[number] = Reading::from(&told.map_err(failed)?);
@@ -139,12 +130,22 @@ fn load_some(
     Ok(readings)
 }
 
-fn open(part: PyPart) -> Result<LoadPart, ErrorDetails> {
+/// A part to load; a file of several is opened once.
+fn open(part: PyPart, files: &mut HashMap<PathBuf, LoadFile>) -> Result<LoadPart, ErrorDetails> {
     let PyPart { path, offset, memory } = part;
     let memory: Foreign = memory.lend()?;
-    let file =
-        File::open(&path).map_err(|source| ReadError::File { action: "open", path, source })?;
     let range = offset..offset.saturating_add(memory.length().0);
-    let (file, memory) = (LoadFile::new(file), GpuTarget::Foreign(Arc::new(memory)));
+    let file = match files.entry(path) {
+        Entry::Occupied(entry) => entry.get().clone(),
+        Entry::Vacant(entry) => {
+            let opened = File::open(entry.key()).map_err(|source| ReadError::File {
+                action: "open",
+                path: entry.key().clone(),
+                source,
+            })?;
+            entry.insert(LoadFile::new(opened)).clone()
+        }
+    };
+    let memory = GpuTarget::Foreign(Arc::new(memory));
     Ok(LoadPart { file, range, memory, offset: 0 })
 }

@@ -1,11 +1,14 @@
 //! Headers of safetensors files, judged by the format's own crate.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use safetensors::tensor::Metadata;
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::json;
 
 use crate::error::{ErrorDetails, ExceptionKind};
@@ -15,6 +18,38 @@ use crate::machine::json as text;
 const LENGTH: u64 = 8;
 /// The longest header that the format's own readers take (safetensors 0.8, `MAX_HEADER_SIZE`).
 const HEADER_MAX: u64 = 100_000_000;
+/// The first bytes of the text that Git LFS leaves in place of a file.
+const LFS_POINTER: [u8; 8] = *b"version ";
+
+/// The first key that a header has twice, which the format's own reader takes silently.
+struct RepeatedKey(Option<String>);
+
+impl<'de> Deserialize<'de> for RepeatedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Keys)
+    }
+}
+
+/// Looks at the keys of an object.
+struct Keys;
+
+impl<'de> Visitor<'de> for Keys {
+    type Value = RepeatedKey;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RepeatedKey, A::Error> {
+        let (mut seen, mut repeated) = (HashSet::new(), None);
+        while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+            if let Some(key) = seen.replace(key) {
+                repeated.get_or_insert(key);
+            }
+        }
+        Ok(RepeatedKey(repeated))
+    }
+}
 
 /// The header of a file as JSON: where data begins, and tensors with their bytes from there on.
 #[pyfunction]
@@ -36,22 +71,30 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
     let mut file = File::open(path).map_err(failed)?;
     let mut length = [0; size_of::<u64>()];
     file.read_exact(&mut length).map_err(failed)?;
+    if length == LFS_POINTER {
+        return Err(refused("it is a pointer of Git LFS, not the file itself")
+            .hint(Some("git lfs pull, in the folder of the file")));
+    }
     let length = u64::from_le_bytes(length);
     if length > HEADER_MAX || LENGTH + length > facts.len() {
         let words = format!("it says that it is {length} bytes long; the file has {}", facts.len());
-        return Err(refused(&words));
+        let hint = "the file was cut, or is none of safetensors: fetch it again";
+        return Err(refused(&words).hint(Some(hint)));
     }
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(failed)?;
     let metadata: Metadata = serde_json::from_slice(&bytes)
         .map_err(|error| ErrorDetails::tried(ExceptionKind::BadInput, &what, &error))?;
+    if let Ok(RepeatedKey(Some(key))) = serde_json::from_slice(&bytes) {
+        return Err(refused(&format!("it has the key {key:?} twice"))
+            .hint(Some("one of both would be lost: write the file again")));
+    }
     let data = metadata.data_len() as u64;
     let (start, end) = (LENGTH + length, LENGTH + length + data);
     if end != facts.len() {
-        return Err(refused(&format!(
-            "its tensors end at byte {end}; the file has {}",
-            facts.len()
-        )));
+        let words = format!("its tensors end at byte {end}; the file has {}", facts.len());
+        let hint = (end > facts.len()).then_some("the file was cut: fetch it again");
+        return Err(refused(&words).hint(hint));
     }
     let tensors: Vec<_> = metadata
         .offset_keys()

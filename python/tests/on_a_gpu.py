@@ -6,6 +6,7 @@ an unbuffered Python loses the rest of a short write.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -14,7 +15,9 @@ import sys
 import warnings
 
 import peerlane
-from peerlane import safetensors
+from peerlane._model import Model
+from peerlane._pieces import Piece
+from peerlane._shards import Catalogue
 
 WHOLE = 80_000
 
@@ -41,17 +44,30 @@ class Array:
 
 
 class GpuBytes:
-    """Tensors as pairs of address and length in memory that this process allocated."""
+    """Tensors as pairs of begin and end in memory that this process allocated."""
+
+    is_gpu, place = True, "gpu:0"
 
     def __init__(self, address: int) -> None:
         self.address = address
 
-    def allocate(self, length: int) -> Array:
+    def check(self, piece: Piece) -> None: ...
+
+    def allocate(self, length: int, _phase: int) -> Array:
         self.address, address = self.address + length, self.address
         return Array(address, {"shape": [length]})
 
-    def make(self, memory: Array, start: int, tensors: list[dict]) -> dict[str, tuple[int, int]]:
-        return {one["name"]: (start + one["begin"], one["end"]) for one in tensors}
+    def tensor(self, _memory: Array, begin: int, piece: Piece) -> tuple[int, int]:
+        return begin, begin + piece.bytes
+
+    def own(self, tensor: tuple[int, int]) -> tuple[int, int]:
+        return tensor
+
+    def casts(self, _piece: Piece) -> bool:
+        return False
+
+    def context(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
 
 class Driver:
@@ -93,21 +109,27 @@ def read(address: int, call: dict) -> dict:
     return {"reading": list(reading), "warnings": [one.category.__name__ for one in heard]}
 
 
-def load(address: int, paths: list[str], pinned: str | None) -> dict:
-    shards = [pathlib.Path(path) for path in paths]
-    headers = [safetensors._header(path) for path in shards]
-    views = GpuBytes(address)
-    with warnings.catch_warnings(record=True) as heard:
+def load(address: int, call: dict) -> dict:
+    catalogue, heard = Catalogue(call["load"]), []
+    options = {"memory": call.get("memory", "2G"), "pinned": call.get("pinned"), "mapped": True, "group": None}
+    model = Model(catalogue, GpuBytes(address), progress=heard.append, **options)
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
-            loaded = safetensors._to_gpu(shards, headers, views, views.allocate, pinned)
+            tensors = dict(model.stream()) if "memory" in call else model.load()
         except peerlane.PeerlaneError as error:
             return {"error": type(error).__name__, "words": str(error)}
+    files = getattr(tensors, "files", [])
     return {
-        "tensors": [tensors for tensors, _ in loaded],
-        "routes": [route.route for _, route in loaded],
-        "readings": [list(route.reading) for _, route in loaded],
-        "warnings": len(heard),
+        "tensors": [
+            {name: span for name, span in tensors.items() if model.info(name).file == path}
+            for path in call["load"]
+        ],
+        "routes": [file.route for file in files],
+        "readings": [list(file.reading) for file in files],
+        "warnings": len(warned),
+        "progress": heard[-1],
+        "report": model.report()._asdict(),
     }
 
 
@@ -136,7 +158,7 @@ def main() -> None:
         driver = driver or Driver()
         address = driver.allocate()
         if "load" in call:
-            one = load(address, call["load"], call.get("pinned"))
+            one = load(address, call)
         elif "fork" in call:
             one = read(address, {"path": call["fork"], "offset": 0, "shape": [100]})
             one["child"] = forked(address, call["fork"])

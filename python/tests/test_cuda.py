@@ -151,12 +151,29 @@ def test_safetensors_reach_gpu_memory(library, tmp_path, conf):
         [10_000, 10_000 if is_p2p else 0],
     ]
     assert found["warnings"] == 0 or not is_p2p
+    assert found["progress"][:2] == [30_000, 30_000]
+    assert found["report"]["routes"] == {"p2p" if is_p2p else "host": 30_000}
+    assert (found["report"]["peak_pinned"] > 0) != is_p2p
+
+
+def test_a_stream_of_safetensors_reaches_gpu_memory(library, tmp_path):
+    data = content(30_000)
+    paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
+    shard(paths[0], "ab", data[:20_000])
+    shard(paths[1], "c", data[20_000:])
+    call = {"load": [str(path) for path in paths], "memory": "40K"}
+    (found,) = Machine(tmp_path, library, "").run(call)
+    assert found["bytes"] == data.ljust(80_000, b"\xee").hex()
+    report = found["report"]
+    assert report["routes"] == {"host": 30_000} and report["bytes"] == 30_000
+    assert 20_000 <= report["peak_memory"] <= 40 << 10
+    assert found["progress"][:2] == [30_000, 30_000]
 
 
 def test_the_shard_that_fails_is_named(library, tmp_path):
     paths = [tmp_path / "one.safetensors", tmp_path / "two.safetensors"]
-    for path in paths:
-        shard(path, "a", content(20_000))
+    for name, path in zip("ab", paths, strict=True):
+        shard(path, name, content(20_000))
     machine = Machine(tmp_path, library, "fail_copy=1")
     (found,) = machine.run({"load": [str(path) for path in paths]})
     assert found["error"] == "PeerlaneError" and "cuMemcpyHtoDAsync failed" in found["words"]

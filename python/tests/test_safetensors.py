@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import struct
+import threading
+import time
+import weakref
 
 import numpy as np
 import pytest
 
 import peerlane
-from peerlane import safetensors
+from peerlane import _pieces, _views, safetensors
+from peerlane._views import NumpyViews
 from peerlane.safetensors import load
 
 
@@ -196,16 +200,325 @@ def test_what_is_missing_is_bad_input(tmp_path):
         load(tmp_path / "none", framework="jax")
 
 
-def test_types_without_a_name_are_refused(tmp_path):
-    path = write(tmp_path / "file", {("a", "F4", (2,)): b"1"})
-    with pytest.raises(peerlane.BadInput, match="F4 of tensor 'a'"):
-        load(path)
-
-
-def test_a_file_cut_meanwhile_is_an_error(model, monkeypatch):
-    monkeypatch.setattr(safetensors, "_is_cached", lambda *_: False)
-    header = json.loads(peerlane._peerlane.safetensors_header(model))
-    monkeypatch.setattr(safetensors, "_header", lambda _: header)
+def test_a_file_cut_meanwhile_is_an_error(model):
+    opened = safetensors.open(model, framework="numpy", mapped=False)
     os.truncate(model, 5000)
     with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
+        opened.load()
+    with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
+        list(opened.stream())
+
+
+def test_types_of_less_than_a_byte_are_bytes(tmp_path):
+    tensors = {
+        ("a", "F4", (3, 2)): b"123",
+        ("b", "F6_E2M3", (2, 4)): b"123456",
+        ("c", "F4", (1, 3, 2)): b"789",
+        ("odd", "F4", (2, 1)): b"0",
+    }
+    model = safetensors.open(write(tmp_path / "file", tensors), framework="numpy")
+    found = model.load()
+    assert found["a"].tolist() == [[49], [50], [51]] and found["b"].shape == (2, 3)
+    assert found["odd"].shape == (1,)
+    assert model.info("a").dtype == "F4" and model.info("a").shape == (3, 2)
+    assert model.slice("a", 0, 1, 3).tolist() == [[50], [51]]
+    assert model.slice("c", 1, 1, 2).tolist() == [[[56]]]
+    with pytest.raises(peerlane.BadInput, match="bytes"):
+        model.slice("a", 1, 0, 1)
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """Four files, each with a tensor of 4 MiB and 300 of a few bytes; and the values of all."""
+    random, values = np.random.default_rng(7), {}
+    for number in range(4):
+        large = random.integers(0, 255, (16, 65536), "i4")
+        small = {f"{number}.{k}": random.integers(0, 9, (k % 5, 3), "i2") for k in range(300)}
+        tensors = {(f"{number}.large", "I32", large.shape): large.tobytes()} | {
+            (name, "I16", value.shape): value.tobytes() for name, value in small.items()
+        }
+        write(tmp_path / f"{number}.safetensors", tensors)
+        values |= {f"{number}.large": large} | small
+    return tmp_path, values
+
+
+def opened(wide, **options):
+    return safetensors.open(wide[0], **({"framework": "numpy", "mapped": False} | options))
+
+
+def equal(found, expected):
+    return set(found) == set(expected) and all((found[name] == expected[name]).all() for name in expected)
+
+
+def test_a_folder_is_described_before_anything_is_read(wide):
+    model = opened(wide)
+    assert model.keys()[:2] == ["0.large", "0.0"] and len(model.keys()) == 4 * 301
+    info = model.info("1.large")
+    assert info == ("I32", (16, 65536), 4 << 20, str(wide[0] / "1.safetensors"))
+    assert sum(one.bytes for one in model.plan()) == sum(value.nbytes for value in wide[1].values())
+    assert model.report().read == 0 and model.report().bytes == 0
+    with pytest.raises(peerlane.BadInput, match="'no' is in none"):
+        model.tensor("no")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_streams_give_all_tensors_in_order(wide, mapped):
+    model = opened(wide, mapped=mapped)
+    found = list(model.stream())
+    assert [name for name, _ in found] == model.keys() and equal(dict(found), wide[1])
+    names = ["3.4", "0.large", "3.large", "3.5", "1.2"]
+    assert [name for name, _ in model.stream(names)] == names
+    assert equal(dict(model.stream(names)), {name: wide[1][name] for name in names})
+    assert equal(model.load(names), {name: wide[1][name] for name in names})
+    with pytest.raises(peerlane.BadInput, match="twice"):
+        model.stream(["3.4", "3.4"])
+    with pytest.raises(peerlane.BadInput, match="order"):
+        model.stream("size")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("cut", [(0, 3, 9), (1, 5, 6), (1, 16384, 32768), (-1, 0, 65536), (0, 4, 4)])
+def test_slices_are_those_of_the_tensor(wide, mapped, cut):
+    model = opened(wide, mapped=mapped)
+    dim, begin, end = cut
+    expected = wide[1]["2.large"].take(range(begin, end), axis=dim)
+    found = model.slice("2.large", *cut)
+    assert found.shape == expected.shape and (found == expected).all()
+    assert model.report().bytes == expected.nbytes
+
+
+@pytest.mark.parametrize("cut", [(2, 0, 1), (-3, 0, 1), (0, 5, 4), (0, -1, 4), (0, 0, 17)])
+def test_slices_outside_of_a_tensor_are_refused(wide, cut):
+    with pytest.raises(peerlane.BadInput, match=r"dimension|range"):
+        opened(wide).slice("2.large", *cut)
+
+
+def test_a_rank_reads_its_part_alone(wide):
+    # Rank 2 of 8: rows of two tensors, columns of the other two.
+    slices = {f"{number}.large": (0, 4, 6) for number in (0, 1)}
+    slices |= {f"{number}.large": (1, 16384, 24576) for number in (2, 3)}
+    model = opened(wide)
+    found = model.load(list(slices), slices=slices)
+    expected = {
+        name: wide[1][name].take(range(begin, end), axis=dim) for name, (dim, begin, end) in slices.items()
+    }
+    assert equal(found, expected)
+    report = model.report()
+    assert report.bytes == 4 * (4 << 20) // 8
+    assert report.bytes <= report.read <= 1.1 * report.bytes
+    again = opened(wide)
+    assert equal(dict(again.stream(list(slices), slices=slices)), expected)
+    assert again.report().read <= 1.1 * report.bytes
+
+
+def test_narrow_columns_are_read_with_what_lies_between(wide, monkeypatch):
+    monkeypatch.setattr(_pieces, "STRETCH", 1 << 20)
+    model = opened(wide)
+    [plan] = model.plan(["0.large"], slices={"0.large": (1, 0, 60000)})
+    assert plan.requests == 4 and plan.read == (4 << 20) - 4 * 5536
+    assert (model.slice("0.large", 1, 0, 60000) == wide[1]["0.large"][:, :60000]).all()
+    assert model.report().read > model.report().bytes
+    [plan] = model.plan(["0.large"], slices={"0.large": (1, 0, 8192)})
+    assert plan.requests == 16 and plan.read == 16 * 8192 * 4
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Bytes of the memory that lives, and the most so far."""
+    counts, allocate = {"now": 0, "most": 0}, NumpyViews.allocate
+
+    def counted(self, length, phase):
+        memory = allocate(self, length, phase)
+        counts["now"] += length
+        counts["most"] = max(counts.values())
+
+        def gone():
+            counts["now"] -= length
+
+        weakref.finalize(memory.obj, gone)
+        return memory
+
+    monkeypatch.setattr(NumpyViews, "allocate", counted)
+    return counts
+
+
+def test_a_stream_holds_no_more_than_its_bound(wide, held):
+    model = opened(wide, memory="9M")
+    for _, tensor in model.stream():
+        # Time to read as far ahead as it may.
+        time.sleep(0.02 if tensor.nbytes > 1 << 20 else 0)
+        del tensor
+    handed_out = 4 << 20
+    assert handed_out < held["most"] <= (9 << 20) + handed_out
+    assert held["now"] == 0, "what is dropped is freed"
+    assert 8 << 20 <= model.report().peak_memory <= 9 << 20
+
+
+def test_a_tensor_larger_than_the_bound_is_read_alone(wide, held):
+    assert equal(dict(opened(wide, memory="2M").stream()), wide[1])
+    alone = opened(wide, memory="2M")
+    held["most"] = 0
+    for _, tensor in alone.stream():
+        del tensor
+    assert alone.report().peak_memory == 4 << 20
+    assert held["most"] <= 8 << 20
+
+
+def test_tensors_of_a_stream_are_the_callers_own(wide):
+    stream = opened(wide, memory="6M").stream()
+    kept = {name: tensor for name, tensor in stream}
+    assert equal(kept, wide[1])
+    bases = {id(tensor.base) if tensor.base is not None else id(tensor) for tensor in kept.values()}
+    assert len(bases) == len(kept)
+
+
+def test_a_stream_that_is_left_ends_its_thread(wide):
+    before = threading.active_count()
+    stream = opened(wide, memory="6M").stream()
+    next(stream)
+    stream.close()
+    assert threading.active_count() == before
+
+
+def test_what_fails_amid_a_stream_is_raised(wide):
+    model = opened(wide, memory="6M")
+    os.truncate(wide[0] / "2.safetensors", 5000)
+    found = {}
+    with pytest.raises(peerlane.PeerlaneError, match="2.safetensors became shorter"):
+        for name, tensor in model.stream():
+            found[name] = tensor
+    assert all((tensor == wide[1][name]).all() for name, tensor in found.items())
+    assert not any(name.startswith("3.") for name in found)
+
+
+def test_memory_that_is_full_is_an_error_that_says_what_needs_less(wide, monkeypatch):
+    def full(*_):
+        raise OSError(12, "Cannot allocate memory")
+
+    monkeypatch.setattr(_views.mmap, "mmap", full)
+    for read in (lambda model: model.load(), lambda model: list(model.stream())):
+        with pytest.raises(peerlane.PeerlaneError, match="host memory for tensors") as found:
+            read(opened(wide))
+        assert "memory=" in found.value.hint
+
+
+def test_types_are_cast_and_told(tmp_path):
+    tensors = {("a", "F32", (2,)): np.array([1.5, 2], "f4").tobytes(), ("b", "I32", (1,)): b"1234"}
+    model = safetensors.open(write(tmp_path / "file", tensors), framework="numpy", dtype="float16")
+    found = model.load()
+    assert found["a"].dtype == np.float16 and found["a"].tolist() == [1.5, 2]
+    assert found["b"].dtype == np.int32
+    assert model.report().cast == {"F32 to float16": 8} and "cast from F32 to float16" in str(model.report())
+    with pytest.raises(peerlane.BadInput, match="no type 'float17'"):
+        safetensors.open(tmp_path / "file", framework="numpy", dtype="float17")
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_progress_counts_all_bytes(wide, mapped):
+    heard = []
+    model = opened(wide, mapped=mapped, progress=heard.append)
+    total = sum(value.nbytes for value in wide[1].values())
+    model.load()
+    assert heard[-1].done == heard[-1].total == total
+    assert heard[-1].rate > 0 and heard[-1].route in {"mapped", "direct", "page cache"}
+    assert [one.done for one in heard] == sorted(one.done for one in heard)
+    heard.clear()
+    list(model.stream())
+    assert heard[-1].done == total
+
+
+def test_progress_that_raises_ends_the_load(wide):
+    def full(_):
+        raise RuntimeError("enough")
+
+    for read in (lambda model: model.load(), lambda model: list(model.stream())):
+        with pytest.raises(RuntimeError, match="enough"):
+            read(opened(wide, progress=full))
+
+
+def test_a_bar_is_drawn_at_the_end(wide, capsys):
+    opened(wide, progress="bar").load()
+    line = capsys.readouterr().err
+    assert line.startswith("[####") and "0.02 of 0.02 GB" in line and line.count("\n") == 1
+    with pytest.raises(peerlane.BadInput, match="progress"):
+        opened(wide, progress="line")
+
+
+def test_one_line_of_the_log_says_how_all_came(wide, caplog):
+    caplog.set_level("INFO", "peerlane")
+    model = opened(wide)
+    list(model.stream())
+    [line] = caplog.messages
+    route = "direct" if peerlane.Reader(wide[0] / "0.safetensors").is_direct else "page cache"
+    assert f"0.017 GB {route}" in line and "GB/s" in line
+    report = model.report()
+    assert report.routes == {route: report.bytes} and report.seconds > 0
+    assert report.page_cache + report.disk == report.bytes
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "1.5G", "many", 0])
+def test_what_is_no_size_is_refused(wide, size):
+    with pytest.raises(peerlane.BadInput, match="memory"):
+        opened(wide, memory=size)
+
+
+def test_pointers_of_git_lfs_are_named(tmp_path):
+    text = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n"
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        (tmp_path / name).write_bytes(text)
+        with pytest.raises(peerlane.BadInput, match="pointer of Git LFS") as found:
+            load(tmp_path / name)
+        assert "git lfs pull" in found.value.hint
+
+
+def test_a_key_that_is_there_twice_is_named(tmp_path):
+    path = write_raw(tmp_path / "file", f"{{{entry()},{entry()}}}".encode(), b"12")
+    with pytest.raises(peerlane.BadInput, match='the key "a" twice'):
+        load(path)
+    index = tmp_path / "index.json"
+    index.write_text('{"weight_map": {"a": "file", "a": "other"}}')
+    with pytest.raises(peerlane.BadInput, match="'a' is there twice"):
+        load(index)
+    others = [write(tmp_path / name, {("a", "U8", (1,)): b"1"}) for name in ("one", "two")]
+    with pytest.raises(peerlane.BadInput, match="'a' is in .*one and in .*two"):
+        load(others)
+
+
+def test_missing_shards_are_named_all_at_once(tmp_path):
+    index = shards(tmp_path, {f"t{number}": f"part-{number}" for number in range(6)})
+    for number in (1, 2, 3, 5):
+        (tmp_path / f"part-{number}").unlink()
+    with pytest.raises(peerlane.BadInput, match=r"4 of 6 files .* part-1, part-2, part-3, \.\.\.") as found:
+        load(index)
+    assert "fetch" in found.value.hint
+
+
+def test_an_index_without_a_weight_map_says_so(tmp_path):
+    index = tmp_path / "index.json"
+    index.write_text('{"metadata": {}}')
+    with pytest.raises(peerlane.BadInput, match="no weight_map"):
+        load(index)
+
+
+def test_a_file_that_was_cut_is_to_be_fetched_again(model):
+    os.truncate(model, model.stat().st_size - 1)
+    with pytest.raises(peerlane.BadInput, match="its tensors end at byte") as found:
         load(model)
+    assert "fetch it again" in found.value.hint
+
+
+def test_a_folder_gives_its_index_or_its_files(tmp_path):
+    shards(tmp_path, {"a": "one.safetensors", "b": "two.safetensors"})
+    write(tmp_path / "other.safetensors", {("c", "U8", (1,)): b"1"})
+    assert set(load(tmp_path)) == {"a", "b"}
+    (tmp_path / "model.safetensors.index.json").unlink()
+    assert set(load(tmp_path)) == {"a", "b", "c"}
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.safetensors.index.json").write_text("{}")
+    with pytest.raises(peerlane.BadInput, match="2 indexes"):
+        load(tmp_path)
+
+
+def test_a_group_needs_tensors_of_pytorch(wide):
+    with pytest.raises(peerlane.BadInput, match="framework='torch'"):
+        opened(wide, group=True)

@@ -1,0 +1,263 @@
+"""One request for tensors: its parts in their order, their memory, and what is read ahead."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+from ._pieces import SMALL, Part, PartKind, Piece, parts, rows
+from ._progress import Teller
+from ._reader import Reading
+from ._reading import Fill, Source, Stopped, Tally, populate
+from ._shards import Shard
+from ._views import Views
+
+PAGE = 4096
+"""Unit in which places of host memory agree with those of files."""
+READ_AHEAD = 4
+"""Batches that the bound of memory has room for: one is read while others wait to be handed out."""
+
+
+class Filled(NamedTuple):
+    """A part in memory."""
+
+    part: Part
+    memory: Any
+    at: int
+    """Place in the memory of the part's first byte."""
+
+
+class Job:
+    """Parts of files for one request, and how they come."""
+
+    def __init__(
+        self,
+        shards: Sequence[Shard],
+        views: Views,
+        source: Source,
+        wanted: Sequence[Piece],
+        *,
+        is_apart: bool,
+        may_map: bool,
+        tally: Tally,
+    ) -> None:
+        for one in wanted:
+            views.check(one)
+        self._views, self._source = views, source
+        self.tally = Tally(tally)
+        self.stop = threading.Event()
+        self.total = sum(one.bytes for one in wanted)
+        self.mapped = {
+            shard: may_map and not views.is_gpu and source.is_cached(shard, shards[shard].size)
+            for shard in {one.shard for one in wanted if one.bytes}
+        }
+        self.parts = list(parts(wanted, is_apart, lambda shard: self.mapped.get(shard, False)))
+
+    @property
+    def route(self) -> str:
+        """Routes of bytes so far."""
+        return "+".join(self.tally.routes)
+
+    def fill(self, batch: Iterable[Part], teller: Teller) -> list[Filled]:
+        """Parts in memory, all read at the same time."""
+        begun = time.monotonic()
+        placed = [self.place(part) for part in batch]
+        stretches = [one for one in placed if one.part.kind is PartKind.STRETCHES]
+        fills = [fill for one in placed for fill in _fills(one)]
+        first = 0
+        while fills or stretches:
+            scratch = []
+            for one in stretches:
+                piece = one.part.pieces[0]
+                each = rows(piece)
+                count = min(each, piece.runs - first * each)
+                begin = piece.begin + first * each * piece.stride
+                length = piece.stride * (count - 1) + piece.run
+                memory = self._views.allocate(length, begin % PAGE)
+                at = 0 if self._views.is_gpu else begin % PAGE
+                fills.append(Fill(piece.shard, begin, memory[at : at + length]))
+                scratch.append((one, memory, at, count))
+            is_gpu = self._views.is_gpu
+            self._source.fill(fills, is_gpu, self.tally, teller.add, self.stop)
+            for one, memory, at, count in scratch:
+                piece = one.part.pieces[0]
+                target = first * rows(piece) * piece.run
+                self._views.gather(memory, at, piece, count, one.memory, target)
+            first += 1
+            fills = []
+            stretches = [
+                one
+                for one in stretches
+                if first * rows(one.part.pieces[0]) < one.part.pieces[0].runs
+            ]
+        self.tally.spend(time.monotonic() - begun)
+        return placed
+
+    def context(self) -> AbstractContextManager[Any]:
+        """What another thread enters to work in the stream of this one."""
+        return self._views.context()
+
+    def place(self, part: Part) -> Filled:
+        """Memory for a part; that of a mapping has its content."""
+        if not part.end - part.begin:
+            return Filled(part, None, 0)
+        if part.kind is PartKind.MAPPED:
+            memory, at = self._source.map(part.shard, part.begin, part.end)
+            count = sum(one.bytes for one in part.pieces)
+            self.tally.count(part.shard, Reading(count, 0, 0, 0, count), count, "mapped")
+            return Filled(part, memory, at)
+        is_range = part.kind in (PartKind.RANGE, PartKind.GROUP)
+        at = 0 if self._views.is_gpu or not is_range else part.begin % PAGE
+        return Filled(part, self._views.allocate(part.length, at), at)
+
+    def take(self, filled: Filled, number: int, teller: Teller | None = None) -> Any:
+        """A tensor of a part, for the caller."""
+        part, memory, at = filled
+        one = part.pieces[number]
+        begin = at + one.begin - part.begin
+        if part.kind is PartKind.MAPPED:
+            if one.runs > 1:
+                whole = self._views.allocate(one.bytes, 0)
+                self._views.gather(memory, begin, one, one.runs, whole, 0)
+                memory, begin = whole, 0
+            elif one.bytes >= SMALL:
+                populate(memory, begin, one.bytes)
+            if teller is not None:
+                teller.add(one.bytes)
+        tensor = self._views.tensor(memory, begin, one)
+        if part.kind is PartKind.GROUP:
+            tensor = self._views.own(tensor)
+        cast = None
+        if self._views.casts(one):
+            before, tensor = tensor, self._views.cast(tensor)
+            cast = f"{one.dtype} to {str(tensor.dtype).removeprefix('torch.')}"
+            del before
+        self.tally.count_out(one.bytes, cast)
+        return tensor
+
+
+def _fills(filled: Filled) -> list[Fill]:
+    """Ranges that are read straight to their place."""
+    part, memory, at = filled
+    if part.kind in (PartKind.RANGE, PartKind.GROUP) and part.length:
+        return [Fill(part.shard, part.begin, memory[at : at + part.length])]
+    if part.kind is not PartKind.RUNS:
+        return []
+    one = part.pieces[0]
+    return [
+        Fill(one.shard, one.begin + number * one.stride, memory[number * one.run : (number + 1) * one.run])
+        for number in range(one.runs)
+    ]
+
+
+def batches(all_parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:
+    """Parts in their order, as many at a time as a bound of memory has room for, at least one."""
+    some: list[Part] = []
+    size = 0
+    for part in all_parts:
+        if some and size + part.cost > limit:
+            yield some
+            some, size = [], 0
+        some.append(part)
+        size += part.cost
+    if some:
+        yield some
+
+
+class Budget:
+    """A bound of memory that one thread takes of and another gives back to."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._used, self.peak = limit, 0, 0
+        self._changed = threading.Condition()
+        self._is_stopped = False
+
+    def take(self, size: int) -> None:
+        """Waits until there is room; what is larger than all of it has it alone."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self._is_stopped or not self._used or self._used + size <= self._limit
+            )
+            if self._is_stopped:
+                raise Stopped(["the files are not read any more"])
+            self._used += size
+            self.peak = max(self.peak, self._used)
+
+    def give(self, size: int) -> None:
+        """Gives back."""
+        with self._changed:
+            self._used -= size
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Ends all waits."""
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+
+
+class Ahead:
+    """Parts in memory in their order, read by a thread of its own while others are handed out."""
+
+    def __init__(self, job: Job, wanted: Sequence[Part], memory: int, teller: Teller) -> None:
+        self._job, self._teller = job, teller
+        self._budget = Budget(memory)
+        self._batches = batches(wanted, max(1, memory // READ_AHEAD))
+        self._ready: deque[Filled] = deque()
+        self._changed = threading.Condition()
+        self._is_over = False
+        self._error: BaseException | None = None
+        self._thread: threading.Thread | None = None
+        if any(part.kind is not PartKind.MAPPED for part in wanted):
+            context = job.context()
+            self._thread = threading.Thread(target=self._run, args=(context,), daemon=True)
+            self._thread.start()
+
+    def next(self) -> Filled | None:
+        """The next part; ``None`` behind the last."""
+        if self._thread is None:
+            if not self._ready:
+                self._ready.extend(self._job.fill(next(self._batches, []), self._teller))
+            return self._ready.popleft() if self._ready else None
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._is_over)
+            if self._ready:
+                return self._ready.popleft()
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def give(self, part: Part) -> None:
+        """Says that all tensors of a part are the caller's."""
+        self._budget.give(part.cost)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._job.stop.set()
+        self._budget.stop()
+        if self._thread is not None:
+            self._thread.join()
+        self._ready.clear()
+        self._job.tally.rise(self._budget.peak)
+
+    def _run(self, context: Any) -> None:
+        try:
+            with context:
+                for batch in self._batches:
+                    self._budget.take(sum(part.cost for part in batch))
+                    filled = self._job.fill(batch, self._teller)
+                    with self._changed:
+                        self._ready.extend(filled)
+                        self._changed.notify_all()
+                    del filled
+        except BaseException as error:
+            self._error = error
+        finally:
+            with self._changed:
+                self._is_over = True
+                self._changed.notify_all()
+

@@ -1,0 +1,212 @@
+"""Tensors and parts of tensors as ranges of files, and ranges that are read together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from ._shards import Catalogue, Entry
+from .errors import BadInput
+
+BITS = {
+    "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8, "U16": 16, "I16": 16, "F16": 16, "BF16": 16, "U32": 32, "I32": 32, "F32": 32,
+    "U64": 64, "I64": 64, "F64": 64, "C64": 64, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6,
+}  # fmt: skip
+"""Bits of a number, by type of the format."""
+
+SMALL = 1 << 20
+"""A stream reads neighbours below this size together, and hands out copies of them."""
+GROUP = 16 << 20
+"""Bytes of small neighbours that are read together."""
+GAP = 4096
+"""Bytes between two ranges that are read with them rather than in two requests."""
+REQUEST = 32 << 10
+"""Bytes that could be read in the time that a request of its own costs."""
+BLOCK = 4096
+"""Unit of what a drive reads."""
+STRETCH = 32 << 20
+"""Bytes of a tensor that are read at a time where only its columns are wanted."""
+
+Cut: TypeAlias = tuple[int, int, int]
+"""A part of a tensor: dimension, begin, end."""
+
+
+class Piece(NamedTuple):
+    """A tensor or a part of one, as runs of bytes that lie at equal distances in a file."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    shard: int
+    begin: int
+    """Byte of the file where the first run begins."""
+    run: int
+    """Bytes of a run."""
+    runs: int
+    """Number of runs."""
+    stride: int
+    """Bytes from the begin of a run to the next."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes in all."""
+        return self.run * self.runs
+
+    @property
+    def end(self) -> int:
+        """The byte after the last run."""
+        return self.begin + self.stride * (self.runs - 1) + self.run if self.bytes else self.begin
+
+    @property
+    def is_by_runs(self) -> bool:
+        """Whether to read each run costs less than to read all between them as well."""
+        return self.runs * (self.run + BLOCK + REQUEST) < self.end - self.begin
+
+
+def piece(entry: Entry, cut: Cut | None = None) -> Piece:
+    """A tensor, or the part of it from ``begin`` to ``end`` along a dimension."""
+    name, dtype, shape, shard, begin, end = entry
+    if cut is None:
+        return Piece(name, dtype, shape, shard, begin, end - begin, 1, end - begin)
+    dim, first, last = cut
+    dim = dim + len(shape) if dim < 0 else dim
+    if not 0 <= dim < len(shape):
+        raise BadInput([f"tensor {name!r} has {len(shape)} dimensions, none of number {cut[0]}"])
+    if not 0 <= first <= last <= shape[dim]:
+        words = f"{first} to {last} is no range of the {shape[dim]} of dimension {dim}"
+        raise BadInput([f"tensor {name!r}: {words}"])
+    found = (*shape[:dim], last - first, *shape[dim + 1 :])
+    if not prod(found):
+        return Piece(name, dtype, found, shard, begin, 0, 1, 0)
+    each = prod(shape[dim + 1 :]) * BITS[dtype]
+    count = prod(shape[:dim])
+    bits = (first * each, (last - first) * each, shape[dim] * each)
+    if any(part % 8 for part in bits[: 2 + (count > 1)]):
+        words = f"{first} to {last} of dimension {dim} does not begin and end at bytes"
+        raise BadInput([f"tensor {name!r} of {dtype}: {words}"])
+    offset, run, stride = (part // 8 for part in bits)
+    if run == stride:
+        run, count = run * count, 1
+    return Piece(name, dtype, found, shard, begin + offset, run, count, stride if count > 1 else run)
+
+
+def pieces(
+    catalogue: Catalogue, names: Sequence[str] | None, slices: Mapping[str, Cut] | None
+) -> list[Piece]:
+    """What is asked for, in the order of the names, or else of the files."""
+    slices = slices or {}
+    chosen = list(catalogue.entries) if names is None else list(names)
+    if len(set(chosen)) != len(chosen):
+        raise BadInput(["a tensor is named twice"])
+    absent = set(slices) - set(chosen)
+    if absent:
+        raise BadInput([f"slices: tensor {sorted(absent)[0]!r} is not among those to be loaded"])
+    return [piece(catalogue.entry(name), slices.get(name)) for name in chosen]
+
+
+class PartKind(Enum):
+    """How a part comes into memory."""
+
+    MAPPED = "mapped"
+    """A range of the page cache, whose tensors are views of it."""
+    RANGE = "range"
+    """One range, whose tensors are views of one memory."""
+    GROUP = "group"
+    """One range of small tensors, which are copied out of it."""
+    RUNS = "runs"
+    """Each run of one tensor by itself."""
+    STRETCHES = "stretches"
+    """All between the runs of one tensor, some of it at a time."""
+
+
+class Part(NamedTuple):
+    """A range of one file that is read in one go, and the tensors in it."""
+
+    kind: PartKind
+    shard: int
+    begin: int
+    end: int
+    pieces: list[Piece]
+
+    @property
+    def length(self) -> int:
+        """Bytes of memory that its tensors take before they are handed out."""
+        if self.kind is PartKind.MAPPED:
+            return 0
+        if self.kind in (PartKind.RUNS, PartKind.STRETCHES):
+            return self.pieces[0].bytes
+        return self.end - self.begin
+
+    @property
+    def scratch(self) -> int:
+        """Bytes of memory that it takes while it is read, in addition."""
+        if self.kind is not PartKind.STRETCHES:
+            return 0
+        return rows(self.pieces[0]) * self.pieces[0].stride
+
+    @property
+    def cost(self) -> int:
+        """Bytes of memory that it takes in all."""
+        return self.length + self.scratch
+
+    @property
+    def requests(self) -> int:
+        """Ranges that it is read by."""
+        if self.kind is PartKind.STRETCHES:
+            return -(-self.pieces[0].runs // rows(self.pieces[0]))
+        return self.pieces[0].runs if self.kind is PartKind.RUNS else 1
+
+    @property
+    def read(self) -> int:
+        """Bytes that are asked of the file, without what makes them whole blocks."""
+        if self.kind in (PartKind.RUNS, PartKind.MAPPED):
+            return sum(one.bytes for one in self.pieces)
+        return self.end - self.begin
+
+
+def rows(one: Piece) -> int:
+    """Runs of a piece that are read at a time with all between them."""
+    return min(one.runs, max(1, STRETCH // one.stride))
+
+
+def parts(
+    wanted: Iterable[Piece], is_apart: bool, is_mapped: Callable[[int], bool]
+) -> Iterator[Part]:
+    """Ranges for pieces in their order, neighbours together; or, apart, those that are small only."""
+    last: Part | None = None
+    for one in wanted:
+        mapped = is_mapped(one.shard)
+        joined = None if last is None else _joined(last, one, is_apart, mapped)
+        if joined is not None:
+            last = joined
+            continue
+        if last is not None:
+            yield last
+        kind = PartKind.RANGE
+        if mapped:
+            kind = PartKind.MAPPED
+        elif one.runs > 1:
+            kind = PartKind.RUNS if one.is_by_runs else PartKind.STRETCHES
+        elif is_apart and one.bytes < SMALL:
+            kind = PartKind.GROUP
+        last = Part(kind, one.shard, one.begin, one.end, [one])
+    if last is not None:
+        yield last
+
+
+def _joined(part: Part, one: Piece, is_apart: bool, mapped: bool) -> Part | None:
+    """The part with one more piece, if it is one that both may be in."""
+    if one.shard != part.shard:
+        return None
+    if not mapped:
+        is_next = part.end <= one.begin <= part.end + GAP
+        is_range = part.kind is PartKind.RANGE and not is_apart
+        is_group = part.kind is PartKind.GROUP and one.bytes < SMALL
+        fits = is_range or (is_group and one.end - part.begin <= GROUP)
+        if one.runs > 1 or not is_next or not fits:
+            return None
+    part.pieces.append(one)
+    return part._replace(begin=min(part.begin, one.begin), end=max(part.end, one.end))

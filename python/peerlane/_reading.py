@@ -1,0 +1,273 @@
+"""Bytes of files into memory: mapped, by DMA, out of the page cache, or into a GPU."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from . import _peerlane
+from ._reader import NOTHING, TIMEOUT, Reader, Reading
+from .errors import PeerlaneError
+
+SAMPLES = 64
+"""Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
+STEP = 64 << 20
+"""Bytes read between two looks at whether to stop."""
+THREADS = 8
+"""Ranges that are read into host memory at the same time."""
+FILES = 128
+"""Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
+POPULATE_READ = 22
+"""``MADV_POPULATE_READ`` of Linux 5.14, which the module ``mmap`` has no name for."""
+
+
+class Fill(NamedTuple):
+    """Memory, and the range of a file that it is filled with."""
+
+    shard: int
+    offset: int
+    memory: Any
+
+    @property
+    def length(self) -> int:
+        """Bytes of both."""
+        return len(self.memory)
+
+
+class Stopped(PeerlaneError):
+    """Nobody waits for the bytes any more."""
+
+
+class Tally:
+    """What was read: bytes by file and by route. Threads share it."""
+
+    def __init__(self, above: Tally | None = None) -> None:
+        self.readings: dict[int, Reading] = {}
+        self.routes: dict[str, int] = {}
+        self.read = 0
+        """Bytes asked of files, in whole blocks where the drive is asked."""
+        self.bytes = 0
+        """Bytes of tensors that were handed out."""
+        self.cast: dict[str, int] = {}
+        self.seconds = 0.0
+        self.peak = 0
+        self.notices: list[str] = []
+        self._above = above
+        self._lock = threading.Lock()
+
+    def count(self, shard: int, reading: Reading, read: int, route: str) -> None:
+        """Counts bytes of a file, here and above."""
+        with self._lock:
+            self.readings[shard] = self.readings.get(shard, NOTHING).plus(reading)
+            self.routes[route] = self.routes.get(route, 0) + reading.bytes
+            self.read += read
+        if self._above is not None:
+            self._above.count(shard, reading, read, route)
+
+    def count_route(self, route: str, size: int) -> None:
+        """Counts bytes that came from elsewhere."""
+        with self._lock:
+            self.routes[route] = self.routes.get(route, 0) + size
+        if self._above is not None:
+            self._above.count_route(route, size)
+
+    def count_out(self, size: int, cast: str | None) -> None:
+        """Counts a tensor that is handed out."""
+        with self._lock:
+            self.bytes += size
+            if cast:
+                self.cast[cast] = self.cast.get(cast, 0) + size
+        if self._above is not None:
+            self._above.count_out(size, cast)
+
+    def spend(self, seconds: float) -> None:
+        """Counts time in which bytes were read."""
+        with self._lock:
+            self.seconds += seconds
+        if self._above is not None:
+            self._above.spend(seconds)
+
+    def rise(self, peak: int) -> None:
+        """Keeps the most memory that was held at a time."""
+        with self._lock:
+            self.peak = max(self.peak, peak)
+        if self._above is not None:
+            self._above.rise(peak)
+
+
+class Source:
+    """Files of a model. Threads share it."""
+
+    def __init__(self, paths: Sequence[Path], pinned: str | None) -> None:
+        self.paths = paths
+        self._pinned = pinned
+        self._readers: dict[int, Reader] = {}
+        self._lock = threading.Lock()
+
+    def is_cached(self, shard: int, size: int) -> bool:
+        """Whether a file lies in the page cache."""
+        with self.paths[shard].open("rb", buffering=0) as file:
+            return _is_cached(file.fileno(), size)
+
+    def is_direct(self, shard: int) -> bool:
+        """Whether reads of a file go round the page cache."""
+        return self._reader(shard).is_direct
+
+    def map(self, shard: int, begin: int, end: int) -> tuple[Any, int]:
+        """The page cache as memory, and the place in it of the first byte."""
+        page = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        path = self.paths[shard]
+        with path.open("rb", buffering=0) as file:
+            try:
+                memory = mmap.mmap(
+                    file.fileno(),
+                    end - page,
+                    mmap.MAP_PRIVATE,
+                    mmap.PROT_READ | mmap.PROT_WRITE,
+                    offset=page,
+                )
+            except ValueError as error:
+                raise PeerlaneError([f"{path} became shorter while it was read"]) from error
+        return memoryview(memory), begin - page
+
+    def fill(
+        self,
+        fills: Sequence[Fill],
+        is_gpu: bool,
+        tally: Tally,
+        told: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        """Fills all of them, and says how many bytes are there, again and again."""
+        if is_gpu:
+            for some in _by_files(fills):
+                self._to_gpu(some, tally, told, stop)
+        else:
+            self._to_host(fills, tally, told, stop)
+
+    def close(self) -> None:
+        """Closes files that no thread reads."""
+        with self._lock:
+            self._readers.clear()
+
+    def _reader(self, shard: int) -> Reader:
+        with self._lock:
+            found = self._readers.get(shard)
+            if found is None:
+                if len(self._readers) >= FILES:
+                    self._readers.clear()
+                found = self._readers[shard] = Reader(self.paths[shard])
+            return found
+
+    def _to_host(
+        self,
+        fills: Sequence[Fill],
+        tally: Tally,
+        told: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        """Fills memory by several threads; one range alone on this thread, which hears Ctrl-C at once."""
+        if len(fills) == 1:
+            self._read(fills[0], tally, told, stop)
+            return
+        with ThreadPoolExecutor(min(THREADS, max(1, len(fills)))) as threads:
+            try:
+                futures = [threads.submit(self._read, fill, tally, told, stop) for fill in fills]
+                for future in futures:
+                    future.result()
+            except BaseException:
+                stop.set()
+                threads.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def _read(
+        self, fill: Fill, tally: Tally, told: Callable[[int], None], stop: threading.Event
+    ) -> None:
+        reader = self._reader(fill.shard)
+        block, route = reader.block, "direct" if reader.is_direct else "page cache"
+        for begin in range(0, fill.length, STEP):
+            if stop.is_set():
+                raise Stopped([f"{reader.path} is not read any more"])
+            part = fill.memory[begin : begin + STEP]
+            offset = fill.offset + begin
+            reading = reader.read_into(part, offset)
+            if reading.bytes != len(part):
+                raise PeerlaneError([f"{reader.path} became shorter while it was read"])
+            first = offset // block * block
+            read = min(-(-(offset + len(part)) // block) * block, reader.size) - first
+            tally.count(fill.shard, reading, read, route)
+            told(len(part))
+
+    def _to_gpu(
+        self,
+        fills: Sequence[Fill],
+        tally: Tally,
+        told: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        last = 0
+
+        def heard(_phase: str, done: int, _total: int) -> None:
+            nonlocal last
+            if stop.is_set():
+                raise Stopped(["the files are not read any more"])
+            told(done - last)
+            last = done
+
+        parts = [(self.paths[fill.shard], fill.offset, fill.memory) for fill in fills]
+        found = _peerlane.load_to_gpu(parts, TIMEOUT, self._pinned, heard, tally.notices.append)
+        total = 0
+        for fill, reading in zip(fills, found, strict=True):
+            counts = Reading(**reading)
+            # A drive's bytes come directly for a whole range, or for none of it.
+            tally.count(fill.shard, counts, fill.length, "p2p" if counts.direct else "host")
+            total += fill.length
+        told(total - last)
+
+
+def populate(memory: Any, begin: int, length: int) -> None:
+    """Has pages of a mapping that lie in the page cache mapped at once."""
+    page = begin // mmap.PAGESIZE * mmap.PAGESIZE
+    with suppress(OSError):
+        memory.obj.madvise(POPULATE_READ, page, begin + length - page)
+
+
+def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
+    """The same in their order, of few files at a time."""
+    some: list[Fill] = []
+    shards: set[int] = set()
+    for fill in fills:
+        if len(shards | {fill.shard}) > FILES:
+            yield some
+            some, shards = [], set()
+        some.append(fill)
+        shards.add(fill.shard)
+    if some:
+        yield some
+
+
+def _is_cached(file: int, size: int) -> bool:
+    """Whether the page cache answers at places all over a file without asking the disk.
+
+    ``RWF_NOWAIT`` may begin to read ahead where it does not answer (Linux 5.9); as a file that is read at random, one
+    page at most.
+    """
+    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
+    try:
+        return all(
+            os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
+            for offset in _places(size)
+        )
+    except OSError:
+        return False
+
+
+def _places(size: int) -> Iterable[int]:
+    """From the end on, since an earlier reader read the beginning first."""
+    return (size * place // SAMPLES for place in reversed(range(SAMPLES)))

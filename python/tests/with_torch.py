@@ -1,0 +1,269 @@
+"""Tensors of PyTorch, ranks that share the reading, and the programs that load by Peerlane.
+
+Run by ``tools/test-python --torch``, not with the other tests: it needs PyTorch, fastsafetensors and transformers, and,
+where it is installed, vLLM.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import peerlane
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from peerlane import checkpoint, safetensors
+from safetensors.torch import load_file, save_file
+from test_examples import run_page
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+
+
+def values() -> dict[str, torch.Tensor]:
+    """Tensors of many types, small and large."""
+    random = torch.Generator().manual_seed(3)
+    large = torch.rand((64, 40_000), generator=random)
+    found = {"large": large, "half": large.to(torch.bfloat16), "one": torch.tensor(7), "none": torch.empty(0, 3)}
+    for name in ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float16", "uint16", "bool"):
+        found[name] = large[:3, :5].to(getattr(torch, name))
+    return found
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_file(values(), path)
+    return path
+
+
+def equal(found, expected):
+    assert sorted(found) == sorted(expected)
+    for name, tensor in expected.items():
+        one = found[name]
+        assert one.dtype == tensor.dtype and one.shape == tensor.shape
+        # As bytes: not all types can be compared.
+        assert torch.equal(as_bytes(one), as_bytes(tensor)), name
+
+
+def as_bytes(tensor):
+    return tensor.contiguous().reshape(-1).view(torch.uint8)
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_tensors_equal_those_of_the_formats_own_loader(file, mapped):
+    model = safetensors.open(file, mapped=mapped)
+    equal(model.load(), load_file(file))
+    equal(dict(model.stream()), load_file(file))
+    assert (model.slice("half", 1, 100, 9_000) == values()["half"][:, 100:9_000]).all()
+    assert (model.slice("large", 1, 7, 8) == values()["large"][:, 7:8]).all()
+    assert model.tensor("large").is_contiguous()
+
+
+def test_copies_of_a_stream_share_no_memory(file):
+    kept = dict(safetensors.open(file, mapped=False, memory="32M").stream())
+    storages = {tensor.untyped_storage().data_ptr() for tensor in kept.values() if tensor.numel()}
+    assert len(storages) == len(kept) - 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, "float16", "torch.float16"])
+def test_wide_floats_are_cast_and_others_stay(file, dtype):
+    found = safetensors.open(file, dtype=dtype).load()
+    kinds = {name: tensor.dtype for name, tensor in values().items()}
+    kinds |= {"large": torch.float16, "half": torch.float16, "none": torch.float16}
+    assert {name: tensor.dtype for name, tensor in found.items()} == kinds
+    assert (found["large"] == values()["large"].half()).all()
+    with pytest.raises(peerlane.BadInput, match="dtype"):
+        safetensors.open(file, dtype="int9")
+
+
+def run(work, file, ranks=2):
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port = one.getsockname()[1]
+    torch.multiprocessing.spawn(in_a_group, (work, str(file), ranks, port), nprocs=ranks)
+
+
+def in_a_group(rank, work, file, ranks, port):
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    dist.init_process_group("gloo", rank=rank, world_size=ranks)
+    work(rank, pathlib.Path(file))
+    dist.destroy_process_group()
+
+
+def shared_stream(rank, file):
+    model = safetensors.open(file, group=dist, memory="32M")
+    equal(dict(model.stream()), load_file(file))
+    report = model.report()
+    size = sum(tensor.nbytes for tensor in values().values())
+    assert sum(report.routes.values()) == size and 0 < report.routes["broadcast"] < size
+    read = torch.tensor(size - report.routes["broadcast"])
+    dist.all_reduce(read)
+    assert int(read) == size, "each byte is read by one rank"
+    slices = {"large": (1, 0, 20_000)}
+    half = values()["large"][:, :20_000]
+    equal(model.load(["large", "one"], slices=slices), {"large": half, "one": values()["one"]})
+    assert (model.tensor("half") == values()["half"]).all()
+
+
+def test_each_part_is_read_by_one_rank_and_broadcast(file):
+    run(shared_stream, file, 3)
+
+
+def different_requests(rank, file):
+    model = safetensors.open(file, group=True)
+    with pytest.raises(peerlane.BadInput, match="rank 1 asks for other tensors"):
+        model.load(["large"] if rank else ["half"])
+
+
+def test_ranks_that_ask_for_different_tensors_are_refused(file):
+    run(different_requests, file)
+
+
+def failing_rank(rank, file):
+    model = safetensors.open(file, group=True, memory="32M")
+    dist.barrier()
+    if rank == 1:
+        os.truncate(file, 5_000)
+    dist.barrier()
+    with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
+        model.load()
+
+
+def test_an_error_of_one_rank_is_raised_by_all(file):
+    run(failing_rank, file)
+
+
+def resharded(rank, file):
+    mesh = init_device_mesh("cpu", (2,))
+    for dim in (0, 1):
+        whole = values()["large"]
+        part = torch.zeros_like(whole.chunk(2, dim)[rank]).contiguous()
+        state = {"large": DTensor.from_local(part, mesh, [Shard(dim)])}
+        reader = checkpoint.StorageReader(file.parent)
+        dcp.load(state, storage_reader=reader)
+        assert (state["large"].to_local() == whole.chunk(2, dim)[rank]).all()
+        [model] = reader._models.values()
+        assert model.report().bytes == whole.nbytes // 2, "a rank reads its ranges alone"
+
+
+def test_a_checkpoint_is_resharded_by_ranges(file):
+    run(resharded, file)
+
+
+def test_checkpoints_of_torch_are_read(file, tmp_path, caplog):
+    caplog.set_level("INFO", "peerlane")
+    state = load_file(file)
+    written = tmp_path / "written"
+    dcp.save(state, storage_writer=dcp.FileSystemWriter(written), no_dist=True)
+    for folder in (written, file.parent):
+        found = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
+        dcp.load(found, storage_reader=checkpoint.StorageReader(folder), no_dist=True)
+        equal(found, state)
+        assert caplog.messages.pop()
+    [entry] = written.glob("*.distcp")
+    os.truncate(entry, entry.stat().st_size // 2)
+    with pytest.raises(dcp.api.CheckpointException, match="ends before byte"):
+        dcp.load(found, storage_reader=checkpoint.StorageReader(written), no_dist=True)
+
+
+def test_sharded_files_of_torch_are_one_tensor(tmp_path):
+    whole = values()["large"]
+    for number, rows in enumerate(whole.chunk(2)):
+        sharding = f'{{"large": {{"saved_offsets": [{number * 32}, 0]}}}}'
+        save_file({"large": rows.contiguous()}, tmp_path / f"{number}.safetensors", {"DCP_SHARDING_INFO": sharding})
+    state = {"large": torch.zeros_like(whole)}
+    dcp.load(state, storage_reader=checkpoint.StorageReader(tmp_path), no_dist=True)
+    assert (state["large"] == whole).all()
+
+
+def test_loaders_of_fastsafetensors_read_by_peerlane(file, caplog):
+    fastsafetensors = pytest.importorskip("fastsafetensors")
+    import peerlane.fastsafetensors
+
+    caplog.set_level("INFO", "peerlane")
+    peerlane.fastsafetensors.use()
+    loader = fastsafetensors.SafeTensorsFileLoader(fastsafetensors.SingleGroup(), "cpu", nogds=True)
+    loader.add_filenames({0: [str(file)]})
+    buffer = loader.copy_files_to_device()
+    names = [name for name in loader.get_keys() if values()[name].numel() > 1]
+    equal({name: buffer.get_tensor(name) for name in names}, {name: values()[name] for name in names})
+    assert "fastsafetensors: " in caplog.text
+    buffer.close()
+    loader.close()
+    os.truncate(file, 5_000)
+    loader = fastsafetensors.SafeTensorsFileLoader(fastsafetensors.SingleGroup(), "cpu", nogds=True)
+    with pytest.raises(Exception, match=r"5,?000|shorter|size|file"):
+        loader.add_filenames({0: [str(file)]})
+        loader.copy_files_to_device()
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """A Llama with random weights, of a few MB, as transformers writes it."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(5)
+    config = transformers.LlamaConfig(
+        vocab_size=512, hidden_size=128, intermediate_size=352, num_hidden_layers=3, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, dtype="float32", tie_word_embeddings=False,
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("llama")
+    transformers.LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="1MB")
+    assert len(list(folder.glob("*.safetensors"))) > 2
+    return folder
+
+
+def test_transformers_take_the_tensors(llama):
+    transformers = pytest.importorskip("transformers")
+    tensors = safetensors.open(llama).load()
+    config = transformers.AutoConfig.from_pretrained(llama)
+    found = transformers.LlamaForCausalLM.from_pretrained(None, config=config, state_dict=tensors).eval()
+    expected = transformers.LlamaForCausalLM.from_pretrained(llama).eval()
+    tokens = torch.arange(20).reshape(1, 20)
+    with torch.no_grad():
+        assert torch.equal(found(tokens).logits, expected(tokens).logits)
+
+
+# In a process of its own, since vLLM sets up the whole process; it finds the load format by its entry point.
+SERVE = """
+import json, sys
+from vllm import LLM, SamplingParams
+
+folder, format, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
+model = LLM(
+    folder, load_format=format, model_loader_extra_config=options, enforce_eager=True, dtype="float32",
+    max_model_len=128, skip_tokenizer_init=True,
+)
+ask = SamplingParams(max_tokens=16, temperature=0, detokenize=False)
+(found,) = model.generate([{"prompt_token_ids": list(range(20))}], ask)
+print("TOKENS", list(found.outputs[0].token_ids))
+"""
+
+
+def serve(folder, format, **options):
+    settings = {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "0"}
+    command = [sys.executable, "-c", SERVE, str(folder), format, json.dumps(options)]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | settings, check=False)
+    return done.stdout + done.stderr
+
+
+def test_vllm_serves_what_its_own_loader_loads(llama):
+    pytest.importorskip("vllm")
+    expected = serve(llama, "safetensors")
+    if "TOKENS" not in expected:
+        pytest.skip(f"vLLM does not run here: {expected.strip().splitlines()[-1]}")
+    found = serve(llama, "peerlane", memory="1M")
+    assert "TOKENS" in found, found
+    assert found.split("TOKENS")[1].splitlines()[0] == expected.split("TOKENS")[1].splitlines()[0]
+    assert "peerlane to cpu: 0.003 GB of tensors: 0.003 GB mapped" in found
+    assert "has no 'threads'" in serve(llama, "peerlane", threads=3)
+
+
+def test_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_page("docs/safetensors.md")
