@@ -303,8 +303,8 @@ fn foreign_place_is_refused_first() {
     }
     for (name, words) in commands().into_iter().filter(|(name, _)| !name.starts_with("capture")) {
         let words = words.replace("OUT", &format!("closed/{name}"));
-        let words = words
-            .replace(&format!("{FIXTURES}/results/bench-sweep-emulated.json"), "source");
+        let words =
+            words.replace(&format!("{FIXTURES}/results/bench-sweep-emulated.json"), "source");
         let mut command = Command::new("./peerlane");
         command.args(words.split_whitespace()).current_dir(folder.path());
         if rustix::process::getuid().is_root() {
