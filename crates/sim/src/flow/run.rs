@@ -165,7 +165,11 @@ impl<'a> Timeline<'a> {
             let share = shares.next().map_or(0.0, |(_, share)| *share).max(self.settings.together);
             let together = QUANTUM.max(share * (next - last_start));
             self.advance((next + together).min(start).max(next));
-            while let Some(at) = self.to_come.pop_if(|at| self.transfers[*at].start <= self.now) {
+            while let Some(&at) = self.to_come.last() {
+                if self.transfers[at].start > self.now {
+                    break;
+                }
+                self.to_come.pop();
                 self.active.push(at);
                 last_start = self.now;
             }
