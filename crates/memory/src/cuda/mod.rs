@@ -6,7 +6,7 @@
 //!   [`CudaError`] with a hint. [`Cuda::gpus`] lists the GPUs by PCI address, as `nvidia-smi` numbers them.
 //! - [`Cuda::open`] gives a [`Gpu`]: its primary context, retained until the last user is gone.
 //! - [`Gpu::allocate`] gives [`DeviceMemory`], which is never seen as bytes; [`Gpu::pin`] gives
-//!   [`Pinned`] host memory that the GPU's copy engine reaches; [`Gpu::lane`] gives a
+//!   [`Pinned`] host memory that the GPU's copy engine reaches; [`Gpu::copy_queue`] gives a
 //!   [`CopyQueue`], which copies between the two.
 //! - [`Gpu::module`] loads code from [`crate::nvrtc`], and [`Gpu::queue`] gives a [`KernelQueue`],
 //!   which runs its kernels and copies in one order and times them.
