@@ -13,7 +13,7 @@ use peerlane_results::{
 use peerlane_units::Bytes;
 
 use super::route::{Choice, host_memory};
-use super::{PlanError, Prepared, ceilings, prepare, shape, warnings_of, way};
+use super::{PlanError, Prepared, prepare, shape, warnings_of};
 use crate::endpoints::Notation;
 use crate::endpoints::guard::{self, EndSpan, Surveyor};
 use crate::io::system::System;
@@ -95,10 +95,6 @@ impl Prepared {
 
     fn length(&self) -> Bytes {
         guard::length_of(&self.plan.asked, &self.source.facts)
-    }
-
-    fn ends(&self) -> shape::PlanEnds<'_> {
-        shape::PlanEnds { source: &self.source, target: &self.target }
     }
 }
 
@@ -258,8 +254,6 @@ pub(crate) fn shapes_for(ends: &[&Prepared], route: Route, memory: &MemoryFacts)
 /// Puts the common choice into the plan of one target.
 fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Option<Shape>) {
     let ends = prepared.ends();
-    let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
-    let way = way::of_payload(fabric, ends, choice.memory.as_ref());
     let of_route = |warning: &Warning| {
         matches!(warning, Warning::FellBack { .. } | Warning::TailByHost { .. })
     };
@@ -267,13 +261,6 @@ fn settle(fabric: &Fabric, prepared: &mut Prepared, choice: &Choice, shape: Opti
     warnings.retain(|warning| !of_route(warning));
     let now = warnings_of(&prepared.plan.asked, choice, ends, shape.as_ref());
     warnings.extend(now.into_iter().filter(of_route));
-    let plan = &mut prepared.plan;
-    plan.route = choice.route;
-    plan.memory.clone_from(&choice.memory);
-    plan.reason.clone_from(&choice.reason);
-    plan.limits = ceilings.known;
-    plan.unmeasured = ceilings.unmeasured;
-    plan.way = way;
-    plan.shape = shape;
-    plan.warnings = warnings;
+    prepared.plan.warnings = warnings;
+    prepared.choose(fabric, choice, shape);
 }

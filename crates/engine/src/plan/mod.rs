@@ -121,24 +121,45 @@ pub(crate) fn prepare(
         shape::for_memory(shape, choice.memory.as_ref())
     });
     warnings.extend(warnings_of(asked, &choice, ends, shape.as_ref()));
-    let way = way::of_payload(fabric, ends, choice.memory.as_ref());
-    let ceilings = ceilings::on_the_way(fabric, ends, choice.memory.as_ref());
     let plan = Plan {
         asked: asked.clone(),
         source: source.facts.clone(),
         target: target.facts.clone(),
-        route: choice.route,
-        memory: choice.memory,
-        reason: choice.reason,
+        route: None,
+        memory: None,
+        reason: String::new(),
         candidates,
-        shape,
-        way,
-        limits: ceilings.known,
-        unmeasured: ceilings.unmeasured,
+        shape: None,
+        way: Vec::new(),
+        limits: Vec::new(),
+        unmeasured: Vec::new(),
         refusals: findings.refusals,
         warnings,
     };
-    Ok(Prepared { plan, source, target })
+    let mut prepared = Prepared { plan, source, target };
+    prepared.choose(fabric, &choice, shape);
+    Ok(prepared)
+}
+
+impl Prepared {
+    fn ends(&self) -> shape::PlanEnds<'_> {
+        shape::PlanEnds { source: &self.source, target: &self.target }
+    }
+
+    /// Puts a choice into the plan, with everything that follows from it except warnings.
+    fn choose(&mut self, fabric: &Fabric, choice: &Choice, shape: Option<Shape>) {
+        let (ends, memory) = (self.ends(), choice.memory.as_ref());
+        let way = way::of_payload(fabric, ends, memory);
+        let ceilings = ceilings::on_the_way(fabric, ends, memory);
+        let plan = &mut self.plan;
+        plan.route = choice.route;
+        plan.memory.clone_from(&choice.memory);
+        plan.reason.clone_from(&choice.reason);
+        plan.shape = shape;
+        plan.way = way;
+        plan.limits = ceilings.known;
+        plan.unmeasured = ceilings.unmeasured;
+    }
 }
 
 fn warnings_of(
