@@ -266,7 +266,7 @@ fn own_value(line: &str) -> Option<(usize, usize)> {
     let at = line.find(": ").map(|at| at + 1).or_else(|| line.find('=').map(|at| at + 1))?;
     let value = line[at..].trim().trim_end_matches(',').trim_matches(['"', '\'']);
     let start = at + line[at..].find(value)?;
-    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None");
+    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None" | "null");
     (!is_none).then_some((start, start + value.len()))
 }
 
@@ -349,6 +349,7 @@ mod tests {
             ("Linux gpu07 6.8.0-60-acme #63", "Linux machine 6.8.0-60 #63"),
             ("Board Serial Number: a: b", "Board Serial Number: serial-1"),
             ("  \"SerialNumber\" : \"S4EV\",", "  \"SerialNumber\" : \"serial-1\","),
+            ("\"hostname\": null,", "\"hostname\": null,"),
             ("/home/alice.b/run by alice.b", "/home/machine/run by machine"),
         ] {
             assert_eq!(scrubbed(text), expected);
