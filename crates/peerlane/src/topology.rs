@@ -198,7 +198,9 @@ impl Topology {
             let is_it = |one: &&Value| one["name"] == **name;
             functions?.iter().find(is_it)?["under"].as_str()
         };
-        std::iter::successors(Some(name), above).collect()
+        // A record from elsewhere may have a function below itself.
+        let most = functions.map_or(0, Vec::len) + 1;
+        std::iter::successors(Some(name), above).take(most).collect()
     }
 }
 
@@ -289,6 +291,15 @@ mod tests {
                 partitions: Vec::new(),
             }],
         }
+    }
+
+    #[test]
+    fn functions_below_themselves_end_a_path() {
+        let mut topology = Topology::new(&machine()).expect("JSON");
+        let functions =
+            serde_json::json!([{ "name": "a", "under": "b" }, { "name": "b", "under": "a" }]);
+        topology.machine.insert("function".to_owned(), functions);
+        assert_eq!(topology.path("a"), ["a", "b", "a"]);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A pasted text without what identifies its machine, line by line: line numbers stay what they are.
 //!
-//! Equal values stay equal, as in a capture. Lines of free text are left as they are.
+//! Equal values stay equal, as in a capture. Values of no known form stay, such as a serial number in
+//! the path of a device, or a name that no prompt, `uname -a` or home folder shows.
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::words;
 
@@ -91,6 +93,9 @@ struct TextScrub {
 impl TextScrub {
     fn line(&mut self, line: &str) -> String {
         let mut line = self.without_prompt(line);
+        if let Some((_, release)) = system_name(&line) {
+            line = line.replace(release, &words::release(release));
+        }
         if let Some((start, end)) = own_value(&line) {
             let value = line[start..end].to_owned();
             let number = self.number(IdentifierKind::Serial, &value);
@@ -109,7 +114,10 @@ impl TextScrub {
             let is_word = |c: char| c.is_ascii_alphanumeric() || ":-._".contains(c);
             let end = rest.find(|c: char| !is_word(c)).unwrap_or(rest.len());
             let (word, after) = rest.split_at(end);
-            kept += &self.word(word, &line);
+            // Punctuation after a word is no part of it, as in `gpu07: 10.1.2.3.`.
+            let bare = word.trim_end_matches([':', '.']);
+            kept += &self.word(bare, &line);
+            kept += &word[bare.len()..];
             let skipped = after.find(is_word).unwrap_or(after.len());
             kept += &after[..skipped];
             rest = &after[skipped..];
@@ -142,9 +150,10 @@ impl TextScrub {
             let number = self.number(IdentifierKind::Nqn, word);
             return format!("nqn-{number}");
         }
-        if is_internet_address(word) && !line.to_ascii_lowercase().contains("version") {
-            let number = self.number(IdentifierKind::NetworkAddress, word);
-            return format!("address-{number}");
+        let (host, port) = without_port(word);
+        if is_internet_address(host) && !line.to_ascii_lowercase().contains("version") {
+            let number = self.number(IdentifierKind::NetworkAddress, host);
+            return format!("address-{number}{port}");
         }
         word.to_owned()
     }
@@ -196,18 +205,20 @@ impl TextScrub {
     }
 }
 
-/// Host and user names that prompts and `uname -a` show.
+/// Host and user names that prompts, `uname -a` and home folders show.
 fn host_names(text: &str) -> Vec<String> {
     /// A shorter name may be a word of the text.
     const LEAST: usize = 3;
     let mut names = Vec::new();
     for line in text.lines() {
-        let words: Vec<&str> = line.split_whitespace().take(3).collect();
-        if let ["Linux", host, release] = words[..] {
-            if release.starts_with(|c: char| c.is_ascii_digit()) {
-                names.extend([host, host.split('.').next().unwrap_or(host)].map(str::to_owned));
-            }
+        if let Some((host, _)) = system_name(line) {
+            names.extend([host, host.split('.').next().unwrap_or(host)].map(str::to_owned));
         }
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        names.extend(line.split("/home/").skip(1).map(|rest| {
+            let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+            rest[..end].trim_end_matches('.').to_owned()
+        }));
         if let Some((end, _)) = prompt(line) {
             let place = line[..end].trim_start_matches(['[', ' ', '\t']);
             if let Some((user, rest)) = place.split_once('@') {
@@ -220,6 +231,14 @@ fn host_names(text: &str) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// Host and release of the kernel in a line of `uname -a`.
+fn system_name(line: &str) -> Option<(&str, &str)> {
+    let mut words = line.split_whitespace();
+    let (system, host, release) = (words.next()?, words.next()?, words.next()?);
+    let is_release = release.starts_with(|c: char| c.is_ascii_digit());
+    (system == "Linux" && is_release).then_some((host, release))
 }
 
 /// The end of a prompt with a user and a host, and the sign at its end.
@@ -239,14 +258,15 @@ fn prompt(line: &str) -> Option<(usize, char)> {
 
 /// Place of the value of a key whose values are one of a kind.
 fn own_value(line: &str) -> Option<(usize, usize)> {
-    let key = line.trim_start().to_ascii_lowercase();
+    // JSON has keys in quotes.
+    let key = line.trim_start_matches([' ', '\t', '\r', '"']).to_ascii_lowercase();
     if !OWN_KEYS.iter().any(|own| key.starts_with(own)) {
         return None;
     }
-    let at = line.rfind(": ").map(|at| at + 1).or_else(|| line.find('=').map(|at| at + 1))?;
-    let value = line[at..].trim().trim_matches(['"', '\'']);
+    let at = line.find(": ").map(|at| at + 1).or_else(|| line.find('=').map(|at| at + 1))?;
+    let value = line[at..].trim().trim_end_matches(',').trim_matches(['"', '\'']);
     let start = at + line[at..].find(value)?;
-    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None");
+    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None" | "null");
     (!is_none).then_some((start, start + value.len()))
 }
 
@@ -273,9 +293,17 @@ fn groups(word: &str, separator: char, sizes: &[usize]) -> bool {
         && parts.next().is_none()
 }
 
-/// Returns whether a word is an address of IPv4.
+/// An address of IPv4, and the colon and port after it; any other word whole.
+fn without_port(word: &str) -> (&str, &str) {
+    let colon = word.find(':').filter(|&at| {
+        word[..at].parse::<Ipv4Addr>().is_ok() && word[at + 1..].parse::<u16>().is_ok()
+    });
+    word.split_at(colon.unwrap_or(word.len()))
+}
+
+/// Returns whether a word is an address of IPv4 or IPv6.
 fn is_internet_address(word: &str) -> bool {
-    word.parse::<std::net::Ipv4Addr>().is_ok()
+    word.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -312,6 +340,17 @@ mod tests {
             ("ether aa:bb:cc:dd:ee:01 at 10.1.2.3", "ether 00:00:00:00:00:01 at address-2"),
             ("0000:01:00.0 VGA [0300]: [10de:2684]", "0000:01:00.0 VGA [0300]: [10de:2684]"),
             ("VBIOS Version : 96.00.89.00", "VBIOS Version : 96.00.89.00"),
+            ("Subsystem nqn.2014-08.org:acme", "Subsystem nqn-1"),
+            ("\tName : /home/a/b", "\tName : /removed"),
+            ("Node GUID: 506b:4b03:005c:1234", "Node GUID: 0000:0000:0000:0001"),
+            ("ether 00:00:00:00:00:00", "ether 00:00:00:00:00:00"),
+            ("inet6 fe80::1234:5678:9abc:def0/64", "inet6 address-1/64"),
+            ("from 10.1.2.3:4420, 10.1.2.3.", "from address-1:4420, address-1."),
+            ("Linux gpu07 6.8.0-60-acme #63", "Linux machine 6.8.0-60 #63"),
+            ("Board Serial Number: a: b", "Board Serial Number: serial-1"),
+            ("  \"SerialNumber\" : \"S4EV\",", "  \"SerialNumber\" : \"serial-1\","),
+            ("\"hostname\": null,", "\"hostname\": null,"),
+            ("/home/alice.b/run by alice.b", "/home/machine/run by machine"),
         ] {
             assert_eq!(scrubbed(text), expected);
         }
@@ -319,7 +358,8 @@ mod tests {
 
     #[test]
     fn names_are_replaced_wherever_they_stand() {
-        let text = "alice@gpu07:~$ uname -a\nLinux gpu07.lab.example 6.8.0 #1\nmounted from gpu07 by alice";
+        let text = "alice@gpu07:~$ uname -a\nLinux gpu07.lab.example 6.8.0 #1\nmounted from gpu07 by alice\n\
+                    gpu07: up";
         let found = scrub_text(text);
         assert!(!found.text.contains("gpu07") && !found.text.contains("alice"), "{}", found.text);
         assert!(found.replaced.iter().any(|(kind, _)| *kind == "host or user name"));
