@@ -92,7 +92,7 @@ impl<'py> NamedArguments<'py> {
         })
     }
 
-    /// Journal, holes, and the scrub of the memory.
+    /// Start, journal, holes, witness, rate limit and preserved metadata.
     pub(crate) fn options(&self) -> PyResult<CopyArguments> {
         let preserve = self.words("preserve")?;
         let preserve = preserve.iter().map(|word| named("preserve", word));

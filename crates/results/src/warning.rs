@@ -177,13 +177,6 @@ pub enum Warning {
         /// Their remaining change, on average over time, in thousandths.
         per_mille: u32,
     },
-    /// Rates of the flow engine had not settled, so those of packets were predicted instead.
-    PacketsInstead {
-        /// The case.
-        case: String,
-        /// Remaining change of rates of the flow engine, on average over time, in thousandths.
-        per_mille: u32,
-    },
     /// Packets of some transfers were not simulated: these have no percentiles, and rates of the flow engine.
     NotSimulated {
         /// The case.
@@ -304,7 +297,6 @@ impl Warning {
             Self::FirstRunOutlier { .. } => "warm up longer with `--warm-up N`",
             Self::Variance { .. } => "run it more often, on a machine that does nothing else",
             Self::NotSettled { .. } => "`--engine tlp` follows packets instead",
-            Self::PacketsInstead { .. } => "`--engine flow` has the rates of the flow engine",
             Self::NotSimulated { .. } => "predict them in cases of fewer transfers",
             Self::NotPermitted { .. } => {
                 "`peerlane plan` on that machine shows the decision; predict the route `host`, too"
@@ -416,11 +408,6 @@ impl fmt::Display for Warning {
             Self::NotSimulated { case, transfers, of } => write!(
                 f,
                 "{transfers} of {of} transfers of {case} are in no window of packets: they have no percentiles"
-            ),
-            Self::PacketsInstead { case, per_mille } => write!(
-                f,
-                "rates of {case} by the flow engine had not settled (a change of {} was still to come): packets decide",
-                PerMille(*per_mille)
             ),
             Self::NotPermitted { memory, initiator, others, reason } => {
                 write!(f, "peer to peer between {initiator} and {memory}")?;
