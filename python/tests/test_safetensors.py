@@ -183,6 +183,21 @@ def test_wrong_lengths_of_headers_are_refused(tmp_path, length):
         load(write_raw(tmp_path / "file", b"{}", length=length))
 
 
+@pytest.mark.parametrize("content", [b"", b"1234567"])
+def test_files_without_a_length_say_so(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(peerlane.BadInput, match=f"it has {len(content)} bytes, fewer than the 8") as found:
+        load(tmp_path / "file")
+    assert "fetch it again" in found.value.hint
+
+
+@pytest.mark.parametrize("shape", ["[0,9223372036854775807,3]", f"[0{',1' * 64}]"])
+def test_shapes_that_numpy_lacks_are_refused(tmp_path, shape):
+    model = write_raw(tmp_path / "file", f"{{{entry(shape=shape, offsets='[0,0]')}}}".encode())
+    with pytest.raises(peerlane.BadInput, match="no array of the shape of tensor 'a'"):
+        load(model)
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json"])
 def test_pipes_are_refused_at_once(tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -207,6 +222,21 @@ def test_a_file_cut_meanwhile_is_an_error(model):
         opened.load()
     with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
         list(opened.stream())
+
+
+def test_files_out_of_reach_are_bad_input(tmp_path, monkeypatch):
+    index = tmp_path / "index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "a" * 300}}))
+    with pytest.raises(peerlane.BadInput, match=r"cannot read .*index\.json\n.*too long"):
+        load(index)
+    (tmp_path / "model").mkdir()
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(peerlane.BadInput, match="Permission denied"):
+        load(tmp_path / "model")
 
 
 def test_types_of_less_than_a_byte_are_bytes(tmp_path):
@@ -272,6 +302,8 @@ def test_streams_give_all_tensors_in_order(wide, mapped):
     assert equal(model.load(names), {name: wide[1][name] for name in names})
     with pytest.raises(peerlane.BadInput, match="twice"):
         model.stream(["3.4", "3.4"])
+    with pytest.raises(peerlane.BadInput, match="a list of names"):
+        model.load("3.4")
     with pytest.raises(peerlane.BadInput, match="order"):
         model.stream("size")
 
