@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import struct
@@ -224,6 +225,17 @@ def test_a_file_cut_meanwhile_is_an_error(model):
         list(opened.stream())
 
 
+@pytest.mark.parametrize("mapped", [True, False])
+def test_files_that_vanish_meanwhile_are_an_error(model, mapped):
+    opened = safetensors.open(model, framework="numpy", mapped=mapped)
+    model.unlink()
+    with pytest.raises(peerlane.PeerlaneError, match=model.name):
+        opened.load()
+    os.mkfifo(model)
+    with pytest.raises(peerlane.PeerlaneError, match=r"model\.safetensors is a pipe"):
+        opened.load()
+
+
 def test_files_out_of_reach_are_bad_input(tmp_path, monkeypatch):
     index = tmp_path / "index.json"
     index.write_text(json.dumps({"weight_map": {"a": "a" * 300}}))
@@ -404,12 +416,49 @@ def test_tensors_of_a_stream_are_the_callers_own(wide):
     assert len(bases) == len(kept)
 
 
-def test_a_stream_that_is_left_ends_its_thread(wide):
-    before = threading.active_count()
-    stream = opened(wide, memory="6M").stream()
+def test_a_stream_that_is_left_ends_its_thread(wide, held):
+    before, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    model = opened(wide, memory="6M")
+    stream = model.stream()
     next(stream)
     stream.close()
     assert threading.active_count() == before
+    assert len(os.listdir("/proc/self/fd")) == files and held["now"] == 0
+    assert equal(model.load(), wide[1])
+
+
+def test_a_load_that_fails_gives_all_back(wide, held):
+    def full(_):
+        raise RuntimeError("enough")
+
+    files = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for read in (lambda model: model.load(), lambda model: list(model.stream())):
+            model = opened(wide, progress=full)
+            with pytest.raises(RuntimeError) as found:
+                read(model)
+            del found
+            assert held["now"] == 0 and len(os.listdir("/proc/self/fd")) == files
+    finally:
+        gc.enable()
+
+
+def test_a_report_may_be_asked_for_during_a_stream(wide):
+    model = opened(wide)
+
+    class Growing:
+        """The reading of a file, during whose sum a thread counts the next."""
+
+        bytes = 7
+
+        @property
+        def page_cache(self):
+            model._tally.readings.setdefault(1, peerlane.Reading(1, 1, 0, 0, 0))
+            return 0
+
+    model._tally.readings[0] = Growing()
+    assert model.report().disk == 7
 
 
 def test_what_fails_amid_a_stream_is_raised(wide):
