@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import peerlane
-from peerlane import _pieces, _views, safetensors
+from peerlane import _pieces, _progress, _views, safetensors
 from peerlane._views import NumpyViews
 from peerlane.safetensors import load
 
@@ -506,6 +506,13 @@ def test_progress_counts_all_bytes(wide, mapped):
     heard.clear()
     list(model.stream())
     assert heard[-1].done == total
+
+
+def test_progress_comes_at_intervals(wide, monkeypatch):
+    monkeypatch.setattr(_progress, "PAUSE", 60)
+    heard = []
+    opened(wide, progress=heard.append).load()
+    assert len(heard) <= 2 and heard[-1].done == heard[-1].total
 
 
 def test_progress_that_raises_ends_the_load(wide):
