@@ -398,6 +398,16 @@ def test_a_stream_holds_no_more_than_its_bound(wide, held):
     assert 8 << 20 <= model.report().peak_memory <= 9 << 20
 
 
+def test_small_neighbours_are_grouped_within_a_bound(wide, monkeypatch):
+    monkeypatch.setattr(_pieces, "GROUP", 1000)
+    model = opened(wide)
+    small = [name for name in model.keys() if not name.endswith("large")]
+    assert equal(dict(model.stream(small)), {name: wide[1][name] for name in small})
+    groups = list(_pieces.parts(_pieces.pieces(model._catalogue, small, None), True, lambda _: False))
+    assert all(0 < group.length <= 1000 for group in groups)
+    assert 4 * 4 <= len(groups) < len(small) // 10
+
+
 def test_a_tensor_larger_than_the_bound_is_read_alone(wide, held):
     assert equal(dict(opened(wide, memory="2M").stream()), wide[1])
     alone = opened(wide, memory="2M")
