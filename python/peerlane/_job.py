@@ -97,6 +97,10 @@ class Job:
         self.tally.spend(time.monotonic() - begun)
         return placed
 
+    def close(self) -> None:
+        """Closes the files."""
+        self._source.close()
+
     def context(self) -> AbstractContextManager[Any]:
         """What another thread enters to work in the stream of this one."""
         return self._views.context()
@@ -241,7 +245,10 @@ class Ahead:
         self._budget.stop()
         if self._thread is not None:
             self._thread.join()
+        self._job.close()
         self._ready.clear()
+        # Its traceback has this object, and all memory that was being filled.
+        self._error = None
         self._job.tally.rise(self._budget.peak)
 
     def _run(self, context: Any) -> None:

@@ -222,8 +222,10 @@ class Model:
     def report(self) -> Report:
         """How all tensors so far came."""
         tally = self._tally
-        cached = sum(reading.page_cache for reading in tally.readings.values())
-        disk = sum(reading.bytes for reading in tally.readings.values()) - cached
+        # A copy: a thread that reads ahead may count a further file.
+        readings = list(tally.readings.values())
+        cached = sum(reading.page_cache for reading in readings)
+        disk = sum(reading.bytes for reading in readings) - cached
         pinned = _peerlane.pinned_peak() if self._views.is_gpu else 0
         routes, cast = dict(tally.routes), dict(tally.cast)
         return Report(
@@ -255,10 +257,13 @@ class Model:
         teller = Teller(self._progress, job.total, lambda: job.route)
         tensors = {}
         job.tally.rise(sum(part.cost for part in job.parts))
-        for filled in job.fill(job.parts, teller):
-            for number, one in enumerate(filled.part.pieces):
-                tensors[one.name] = job.take(filled, number, teller)
-        self._end()
+        try:
+            for filled in job.fill(job.parts, teller):
+                for number, one in enumerate(filled.part.pieces):
+                    tensors[one.name] = job.take(filled, number, teller)
+        finally:
+            job.close()
+        self._log()
         return tensors
 
     def _stream(self, job: Job) -> Iterator[tuple[str, Any]]:
@@ -278,7 +283,7 @@ class Model:
                         ahead.give(part)
                 yield one.name, tensors.pop()
         self._warn(job, 2)
-        self._end()
+        self._log()
 
     def _filled(self, job: Job, teller: Teller) -> Iterator[tuple[Ahead, Filled, bool]]:
         if self._group is not None:
@@ -293,8 +298,7 @@ class Model:
         finally:
             ahead.close()
 
-    def _end(self) -> None:
-        self._source.close()
+    def _log(self) -> None:
         if LOG.isEnabledFor(logging.INFO):
             rank = "" if self._group is None else f"rank {self._group.rank}: "
             LOG.info("%s%s", rank, self.report())

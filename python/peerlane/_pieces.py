@@ -97,6 +97,8 @@ def pieces(
     catalogue: Catalogue, names: Sequence[str] | None, slices: Mapping[str, Cut] | None
 ) -> list[Piece]:
     """What is asked for, in the order of the names, or else of the files."""
+    if isinstance(names, str):
+        raise BadInput([f"names: a list of names is needed, not {names!r}"])
     slices = slices or {}
     chosen = list(catalogue.entries) if names is None else list(names)
     if len(set(chosen)) != len(chosen):

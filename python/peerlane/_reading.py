@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +113,7 @@ class Source:
 
     def is_cached(self, shard: int, size: int) -> bool:
         """Whether a file lies in the page cache."""
-        with self.paths[shard].open("rb", buffering=0) as file:
+        with self._open(shard) as file:
             return _is_cached(file.fileno(), size)
 
     def is_direct(self, shard: int) -> bool:
@@ -122,8 +123,7 @@ class Source:
     def map(self, shard: int, begin: int, end: int) -> tuple[Any, int]:
         """The page cache as memory, and the place in it of the first byte."""
         page = begin // mmap.PAGESIZE * mmap.PAGESIZE
-        path = self.paths[shard]
-        with path.open("rb", buffering=0) as file:
+        with self._open(shard) as file:
             try:
                 memory = mmap.mmap(
                     file.fileno(),
@@ -133,7 +133,9 @@ class Source:
                     offset=page,
                 )
             except ValueError as error:
-                raise PeerlaneError([f"{path} became shorter while it was read"]) from error
+                raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
+            except OSError as error:
+                raise PeerlaneError([f"cannot map {self.paths[shard]}", str(error)]) from error
         return memoryview(memory), begin - page
 
     def fill(
@@ -155,6 +157,14 @@ class Source:
         """Closes files that no thread reads."""
         with self._lock:
             self._readers.clear()
+
+    def _open(self, shard: int) -> FileIO:
+        path = self.paths[shard]
+        try:
+            # A pipe that took the place of the file has no writer to be waited for.
+            return FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+        except OSError as error:
+            raise PeerlaneError([f"cannot open {path}", str(error)]) from error
 
     def _reader(self, shard: int) -> Reader:
         with self._lock:
@@ -178,12 +188,11 @@ class Source:
             return
         with ThreadPoolExecutor(min(THREADS, max(1, len(fills)))) as threads:
             try:
-                futures = [threads.submit(self._read, fill, tally, told, stop) for fill in fills]
-                for future in futures:
-                    future.result()
+                # A list of futures would keep the memory of a load that failed, in a cycle with its error.
+                for _ in threads.map(lambda fill: self._read(fill, tally, told, stop), fills):
+                    pass
             except BaseException:
                 stop.set()
-                threads.shutdown(wait=True, cancel_futures=True)
                 raise
 
     def _read(
@@ -258,8 +267,8 @@ def _is_cached(file: int, size: int) -> bool:
     ``RWF_NOWAIT`` may begin to read ahead where it does not answer (Linux 5.9); as a file that is read at random, one
     page at most.
     """
-    os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
     try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
         return all(
             os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
             for offset in _places(size)

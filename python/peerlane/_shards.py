@@ -62,7 +62,10 @@ class Catalogue:
     """Tensors of all files of a model, in the order of files and offsets."""
 
     def __init__(self, paths: AnyPath | Sequence[AnyPath]) -> None:
-        found, wanted = _files(paths)
+        try:
+            found, wanted = _files(paths)
+        except OSError as error:
+            raise BadInput([f"cannot read {paths}", str(error)]) from error
         self.shards: list[Shard] = []
         self.entries: dict[str, Entry] = {}
         for path in found:
@@ -112,9 +115,10 @@ def _header(path: Path) -> dict[str, Any]:
 def _files(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, str] | None]:
     """Files to be read; with an index, the file of each tensor, too."""
     if not isinstance(paths, (str, os.PathLike)):
-        if not paths:
+        found = [Path(path) for path in paths or ()]
+        if not found:
             raise BadInput(["no file of safetensors is named"])
-        return [Path(path) for path in paths], None
+        return found, None
     path = Path(paths)
     if path.is_dir():
         path = _of_folder(path)
@@ -136,6 +140,8 @@ def _files(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, st
 
 def _of_folder(folder: Path) -> Path:
     """The index of a folder; the folder itself where it has only files of safetensors."""
+    # A glob takes a folder that it may not read for an empty one.
+    os.scandir(folder).close()
     indexes = sorted(folder.glob(f"*{INDEX}"))
     if folder / FIRST_INDEX in indexes:
         return folder / FIRST_INDEX
@@ -175,8 +181,6 @@ def _index(path: Path) -> dict[str, str]:
             raise TypeError("weight_map: names of files are texts")
     except BadInput:
         raise
-    except OSError as error:
-        raise BadInput([f"cannot read {path}", str(error)]) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput([f"cannot read {path}: it is not an index of safetensors", repr(error)]) from error
     for name in set(names.values()):

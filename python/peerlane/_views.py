@@ -107,13 +107,17 @@ class NumpyViews(_HostMemory):
 
     def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
         dtype, shape = self._dtype(piece), _shape(piece)
-        if not piece.bytes:
-            return self._numpy.empty(shape, dtype)
-        raw = self._numpy.frombuffer(memory, "uint8")[begin : begin + piece.bytes]
-        if begin % dtype.itemsize:
-            # What is not aligned is slow everywhere, and refused by some.
-            raw = raw.copy()
-        return raw.view(dtype).reshape(shape)
+        try:
+            if not piece.bytes:
+                return self._numpy.empty(shape, dtype)
+            raw = self._numpy.frombuffer(memory, "uint8")[begin : begin + piece.bytes]
+            if begin % dtype.itemsize:
+                # What is not aligned is slow everywhere, and refused by some.
+                raw = raw.copy()
+            return raw.view(dtype).reshape(shape)
+        except ValueError as error:
+            # Files may have more dimensions, and larger ones where another is 0.
+            raise BadInput([f"NumPy has no array of the shape of tensor {piece.name!r}", str(error)]) from error
 
     def own(self, tensor: Any) -> Any:
         return tensor.copy()

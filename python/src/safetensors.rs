@@ -20,6 +20,8 @@ const LENGTH: u64 = 8;
 const HEADER_MAX: u64 = 100_000_000;
 /// The first bytes of the text that Git LFS leaves in place of a file.
 const LFS_POINTER: [u8; 8] = *b"version ";
+/// Hint for a file whose beginning makes no sense.
+const CUT: &str = "the file was cut, or is none of safetensors: fetch it again";
 
 /// The first key that a header has twice, which the format's own reader takes silently.
 struct RepeatedKey(Option<String>);
@@ -69,6 +71,10 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         return Err(refused("it is not a regular file"));
     }
     let mut file = File::open(path).map_err(failed)?;
+    if facts.len() < LENGTH {
+        let words = format!("it has {} bytes, fewer than the {LENGTH} of a length", facts.len());
+        return Err(refused(&words).hint(Some(CUT)));
+    }
     let mut length = [0; size_of::<u64>()];
     file.read_exact(&mut length).map_err(failed)?;
     if length == LFS_POINTER {
@@ -78,8 +84,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
     let length = u64::from_le_bytes(length);
     if length > HEADER_MAX || LENGTH + length > facts.len() {
         let words = format!("it says that it is {length} bytes long; the file has {}", facts.len());
-        let hint = "the file was cut, or is none of safetensors: fetch it again";
-        return Err(refused(&words).hint(Some(hint)));
+        return Err(refused(&words).hint(Some(CUT)));
     }
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(failed)?;

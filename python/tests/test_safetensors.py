@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import struct
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import peerlane
-from peerlane import _pieces, _views, safetensors
+from peerlane import _pieces, _progress, _views, safetensors
 from peerlane._views import NumpyViews
 from peerlane.safetensors import load
 
@@ -183,6 +184,21 @@ def test_wrong_lengths_of_headers_are_refused(tmp_path, length):
         load(write_raw(tmp_path / "file", b"{}", length=length))
 
 
+@pytest.mark.parametrize("content", [b"", b"1234567"])
+def test_files_without_a_length_say_so(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(peerlane.BadInput, match=f"it has {len(content)} bytes, fewer than the 8") as found:
+        load(tmp_path / "file")
+    assert "fetch it again" in found.value.hint
+
+
+@pytest.mark.parametrize("shape", ["[0,9223372036854775807,3]", f"[0{',1' * 64}]"])
+def test_shapes_that_numpy_lacks_are_refused(tmp_path, shape):
+    model = write_raw(tmp_path / "file", f"{{{entry(shape=shape, offsets='[0,0]')}}}".encode())
+    with pytest.raises(peerlane.BadInput, match="no array of the shape of tensor 'a'"):
+        load(model)
+
+
 @pytest.mark.parametrize("name", ["model.safetensors", "model.safetensors.index.json"])
 def test_pipes_are_refused_at_once(tmp_path, name):
     os.mkfifo(tmp_path / name)
@@ -207,6 +223,32 @@ def test_a_file_cut_meanwhile_is_an_error(model):
         opened.load()
     with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
         list(opened.stream())
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_files_that_vanish_meanwhile_are_an_error(model, mapped):
+    opened = safetensors.open(model, framework="numpy", mapped=mapped)
+    model.unlink()
+    with pytest.raises(peerlane.PeerlaneError, match=model.name):
+        opened.load()
+    os.mkfifo(model)
+    with pytest.raises(peerlane.PeerlaneError, match=r"model\.safetensors is a pipe"):
+        opened.load()
+
+
+def test_files_out_of_reach_are_bad_input(tmp_path, monkeypatch):
+    index = tmp_path / "index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "a" * 300}}))
+    with pytest.raises(peerlane.BadInput, match=r"cannot read .*index\.json\n.*too long"):
+        load(index)
+    (tmp_path / "model").mkdir()
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(peerlane.BadInput, match="Permission denied"):
+        load(tmp_path / "model")
 
 
 def test_types_of_less_than_a_byte_are_bytes(tmp_path):
@@ -272,6 +314,8 @@ def test_streams_give_all_tensors_in_order(wide, mapped):
     assert equal(model.load(names), {name: wide[1][name] for name in names})
     with pytest.raises(peerlane.BadInput, match="twice"):
         model.stream(["3.4", "3.4"])
+    with pytest.raises(peerlane.BadInput, match="a list of names"):
+        model.load("3.4")
     with pytest.raises(peerlane.BadInput, match="order"):
         model.stream("size")
 
@@ -354,6 +398,16 @@ def test_a_stream_holds_no_more_than_its_bound(wide, held):
     assert 8 << 20 <= model.report().peak_memory <= 9 << 20
 
 
+def test_small_neighbours_are_grouped_within_a_bound(wide, monkeypatch):
+    monkeypatch.setattr(_pieces, "GROUP", 1000)
+    model = opened(wide)
+    small = [name for name in model.keys() if not name.endswith("large")]
+    assert equal(dict(model.stream(small)), {name: wide[1][name] for name in small})
+    groups = list(_pieces.parts(_pieces.pieces(model._catalogue, small, None), True, lambda _: False))
+    assert all(0 < group.length <= 1000 for group in groups)
+    assert 4 * 4 <= len(groups) < len(small) // 10
+
+
 def test_a_tensor_larger_than_the_bound_is_read_alone(wide, held):
     assert equal(dict(opened(wide, memory="2M").stream()), wide[1])
     alone = opened(wide, memory="2M")
@@ -372,12 +426,49 @@ def test_tensors_of_a_stream_are_the_callers_own(wide):
     assert len(bases) == len(kept)
 
 
-def test_a_stream_that_is_left_ends_its_thread(wide):
-    before = threading.active_count()
-    stream = opened(wide, memory="6M").stream()
+def test_a_stream_that_is_left_ends_its_thread(wide, held):
+    before, files = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    model = opened(wide, memory="6M")
+    stream = model.stream()
     next(stream)
     stream.close()
     assert threading.active_count() == before
+    assert len(os.listdir("/proc/self/fd")) == files and held["now"] == 0
+    assert equal(model.load(), wide[1])
+
+
+def test_a_load_that_fails_gives_all_back(wide, held):
+    def full(_):
+        raise RuntimeError("enough")
+
+    files = len(os.listdir("/proc/self/fd"))
+    gc.disable()
+    try:
+        for read in (lambda model: model.load(), lambda model: list(model.stream())):
+            model = opened(wide, progress=full)
+            with pytest.raises(RuntimeError) as found:
+                read(model)
+            del found
+            assert held["now"] == 0 and len(os.listdir("/proc/self/fd")) == files
+    finally:
+        gc.enable()
+
+
+def test_a_report_may_be_asked_for_during_a_stream(wide):
+    model = opened(wide)
+
+    class Growing:
+        """The reading of a file, during whose sum a thread counts the next."""
+
+        bytes = 7
+
+        @property
+        def page_cache(self):
+            model._tally.readings.setdefault(1, peerlane.Reading(1, 1, 0, 0, 0))
+            return 0
+
+    model._tally.readings[0] = Growing()
+    assert model.report().disk == 7
 
 
 def test_what_fails_amid_a_stream_is_raised(wide):
@@ -425,6 +516,13 @@ def test_progress_counts_all_bytes(wide, mapped):
     heard.clear()
     list(model.stream())
     assert heard[-1].done == total
+
+
+def test_progress_comes_at_intervals(wide, monkeypatch):
+    monkeypatch.setattr(_progress, "PAUSE", 60)
+    heard = []
+    opened(wide, progress=heard.append).load()
+    assert len(heard) <= 2 and heard[-1].done == heard[-1].total
 
 
 def test_progress_that_raises_ends_the_load(wide):
