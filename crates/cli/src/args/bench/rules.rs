@@ -34,7 +34,6 @@ const NEEDS: [(&str, &str); 2] = [("parameters", "machine"), ("machine", "on")];
 fn takes(command: &str, heading: &str) -> bool {
     match command {
         "compare" | "attach" => false,
-        "calibrate" => heading == RUN,
         "run" => heading == RUN || heading == MODEL,
         _ => true,
     }
