@@ -14,6 +14,7 @@ mod html;
 mod ink;
 pub mod machine;
 mod markdown;
+mod node_labels;
 mod plain;
 mod record;
 pub mod trace;
@@ -21,6 +22,7 @@ pub mod trace;
 pub use account::{Drawn, Named};
 pub use figure::FigureFile;
 pub(crate) use ink::Paper;
+pub use node_labels::{LABELS_MARK, node_labels};
 pub use record::{RECORD_MAX, ReadError, Record};
 
 use document::Document;

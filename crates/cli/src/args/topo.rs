@@ -18,7 +18,8 @@ Examples:
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
   peerlane topo --format nccl > topo.xml
-  peerlane topo --format openmetrics > peerlane.prom
+  peerlane topo --format openmetrics -o peerlane.prom
+  peerlane topo --format nfd -o peerlane.features
   peerlane topo --machine machine.tar.zst
   peerlane topo --machine pair
   peerlane topo diff before.tar.zst after.tar.zst"
@@ -33,9 +34,13 @@ pub(crate) struct TopoArgs {
     /// Choose the form of the output
     ///
     /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; nccl topology
-    /// XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus.
+    /// XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus; nfd labels of a Kubernetes node, for Node
+    /// Feature Discovery.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
+    /// Write gauges or labels to FILE, which is replaced whole
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["device", "matrix"])]
+    pub(crate) output: Option<PathBuf>,
     /// Show every pair of GPUs, NICs and drives with its state
     #[arg(long, conflicts_with = "format")]
     pub(crate) matrix: bool,
@@ -81,4 +86,5 @@ pub(crate) enum TopoFormat {
     Svg,
     Nccl,
     Openmetrics,
+    Nfd,
 }

@@ -1,13 +1,16 @@
 //! `peerlane topo`: the machine as PCIe sees it.
 
+use std::path::Path;
+
 use peerlane::difference;
 use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Pairing};
-use peerlane_report::machine;
+use peerlane_report::{LABELS_MARK, machine, node_labels};
 
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 use crate::error::Failure;
 use crate::exit::Exit;
+use crate::output_file::{OutputFile, OutputKind};
 use crate::printer::Printer;
 use crate::{machines, render};
 
@@ -23,9 +26,12 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         return device(args, word, printer);
     }
     let format = if printer.is_json() { TopoFormat::Json } else { args.format };
+    let file = args.output.as_deref().map(|path| output(path, format)).transpose()?;
     let fabric = match format {
         // A monitor asks often: drives are left alone.
-        TopoFormat::Openmetrics => machines::fabric_quietly(&args.fabric, printer)?,
+        TopoFormat::Openmetrics | TopoFormat::Nfd => {
+            machines::fabric_quietly(&args.fabric, printer)?
+        }
         _ => machines::fabric(&args.fabric, printer)?,
     };
     match format {
@@ -36,12 +42,47 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
         TopoFormat::Nccl => nccl(&fabric, printer)?,
-        TopoFormat::Openmetrics => printer.data(&machine::openmetrics(&fabric))?,
+        TopoFormat::Openmetrics => write(&machine::openmetrics(&fabric), file, printer)?,
+        TopoFormat::Nfd => {
+            write(&node_labels(&peerlane_engine::examine(&fabric)), file, printer)?;
+        }
         TopoFormat::Json => {
             printer.object(&Topology::new(&fabric).map_err(Failure::new)?)?;
         }
     }
     Ok(Exit::Done)
+}
+
+/// The file for a text that other programs read again and again, before the machine is read.
+///
+/// # Errors
+/// When the form is for people or for one use, or the file is somebody else's.
+fn output(path: &Path, format: TopoFormat) -> Result<OutputFile, Failure> {
+    let kind = match format {
+        TopoFormat::Openmetrics => OutputKind::Marked {
+            name: "file of gauges",
+            most: machine::GAUGES_MARK.len() as u64,
+            is_ours: |bytes| bytes.starts_with(machine::GAUGES_MARK.as_bytes()),
+        },
+        TopoFormat::Nfd => OutputKind::Marked {
+            name: "file of labels",
+            most: LABELS_MARK.len() as u64,
+            is_ours: |bytes| bytes.starts_with(LABELS_MARK.as_bytes()),
+        },
+        _ => {
+            let hint = "`--format openmetrics` or `nfd`; others go to standard output: `> FILE`";
+            return Err(Failure::new("only gauges and labels are written to a file").hint(hint));
+        }
+    };
+    OutputFile::at(path, kind)
+}
+
+/// Writes a text to its file, or to standard output without one.
+fn write(text: &str, file: Option<OutputFile>, printer: Printer) -> Result<(), Failure> {
+    match file {
+        Some(file) => file.write(text.as_bytes()),
+        None => printer.data(text),
+    }
 }
 
 /// Prints one device with its path and pairs.

@@ -159,34 +159,68 @@ fn large_machine_is_drawn() {
 }
 
 #[test]
-fn monitoring_command_replaces_whole_files() {
-    let page = std::fs::read_to_string(repository().join("docs/monitoring.md")).expect("a page");
-    let block = page.split("```").nth(1).expect("a block");
-    let command = block.lines().last().expect("a command");
-    assert_eq!(page.matches(command).count(), 3, "by hand, by systemd and by cron: {command}");
+fn texts_for_other_programs_replace_whole_files() {
     let folder = Scratch::new();
-    let programs = Path::new(env!("CARGO_BIN_EXE_peerlane")).parent().expect("a folder");
-    let path = std::env::var("PATH").expect("a path");
-    let run = |machine: &Path| {
-        let command = command.replace(" topo ", &format!(" topo --machine {} ", machine.display()));
-        let mut shell = std::process::Command::new("sh");
-        shell.args(["-c", &command]).current_dir(folder.path());
-        shell.env("PATH", format!("{}:{path}", programs.display()));
-        shell.output().expect("a shell").status.success()
-    };
-    let archive = repository().join("fixtures/sysfs/lab-acs/tree.tar.zst");
-    assert!(run(&archive));
-    let names: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
-    assert_eq!(names.len(), 1, "{names:?}");
-    let file = folder.at("peerlane.prom");
-    let archive = archive.to_str().expect("a path");
-    let shown = said(&["topo", "--machine", archive, "--format", "openmetrics"]);
-    let written = || std::fs::read_to_string(&file).expect("gauges");
-    assert_eq!(written(), shown);
-    assert!(!run(Path::new("/nowhere")), "there is no such machine");
-    assert_eq!(written(), shown, "the old file stays");
+    let archive = "fixtures/sysfs/lab-acs/tree.tar.zst";
+    for (format, foreign) in
+        [("openmetrics", "# HELP node_load1 1m load average.\n"), ("nfd", "rdma=true\n")]
+    {
+        let file = folder.at(format);
+        let words = |machine| {
+            let file = file.to_str().expect("a path").to_owned();
+            ["topo", "--machine", machine, "--format", format, "-o"]
+                .map(str::to_owned)
+                .into_iter()
+                .chain([file])
+        };
+        let run = |machine| {
+            let words: Vec<_> = words(machine).collect();
+            peerlane(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let shown = said(&["topo", "--machine", archive, "--format", format]);
+        let written = || std::fs::read_to_string(&file).expect("a text");
+        for _ in 0..2 {
+            let output = run(archive);
+            assert!(output.status.success() && output.stdout.is_empty(), "{output:?}");
+            assert_eq!(written(), shown);
+        }
+        assert!(!run("/nowhere").status.success(), "there is no such machine");
+        assert_eq!(written(), shown, "the old file stays");
+        std::fs::write(&file, foreign).expect("room");
+        let refused = run(archive);
+        assert!(!refused.status.success() && written() == foreign, "{refused:?}");
+    }
+    let left: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    let drawing = folder.at("drawing");
+    let words = ["topo", "--machine", archive, "--format", "svg", "-o"];
+    let refused = peerlane(&[&words[..], &[drawing.to_str().expect("a path")]].concat());
+    assert!(!refused.status.success() && !drawing.exists(), "{refused:?}");
     let words = ["topo", "--machine", archive, "--format", "openmetrics", "--json"];
     assert_eq!(said(&words), said(&["topo", "--machine", archive, "--json"]));
+}
+
+#[test]
+fn node_labels_are_those_of_the_examination() {
+    let labels = |name: &str| {
+        let archive = format!("fixtures/sysfs/{name}/tree.tar.zst");
+        let text = said(&["topo", "--machine", &archive, "--format", "nfd"]);
+        text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        labels("lab-ten"),
+        ["peerlane.direct-drive-drive=45", "peerlane.expected-drive-drive=0"]
+    );
+    let redirected = labels("lab-acs");
+    assert_eq!(redirected[0], "peerlane.direct-drive-drive=0");
+    assert_eq!(redirected.last().map(String::as_str), Some("peerlane.because=acs-redirect"));
+    let eight = labels("eight-gpus");
+    assert!(eight.contains(&"peerlane.direct-storage-gpu=0".to_owned()), "{eight:?}");
+    assert!(
+        !eight.iter().any(|label| label.contains("gpu-nic")),
+        "unknown has no label: {eight:?}"
+    );
+    assert!(labels("laptop").is_empty());
 }
 
 #[test]

@@ -7,5 +7,5 @@ mod text;
 pub(crate) use drawing::Drawing;
 pub(crate) use drawing::style;
 pub use drawing::{rules_for_page, svg, svg_for_page};
-pub use metrics::openmetrics;
+pub use metrics::{GAUGES_MARK, openmetrics};
 pub use text::{device, pairs, topo};

@@ -2,6 +2,7 @@
 //!
 //! `INSTA_UPDATE=always cargo test -p peerlane-report --test openmetrics` writes the snapshot.
 
+mod prometheus;
 mod readers;
 mod values;
 

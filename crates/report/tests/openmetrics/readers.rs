@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::fixtures;
 
 /// Longest wait for a program or its answer.
-const DEADLINE: Duration = Duration::from_secs(60);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Reads each file by the parsers of both formats, and prints their samples as JSON, a line a file.
 const PARSER: &str = r#"
@@ -36,7 +36,7 @@ for name in sys.argv[1:]:
 "#;
 
 /// The folder of unpacked packages, or `None` with a skip.
-fn packages() -> Option<PathBuf> {
+pub(crate) fn packages() -> Option<PathBuf> {
     let folder = std::env::var_os("PEERLANE_PROMETHEUS").filter(|folder| !folder.is_empty());
     if folder.is_none() {
         let reason = "PEERLANE_PROMETHEUS names no folder of node_exporter and prometheus_client; \
@@ -144,7 +144,7 @@ impl Drop for Exporter {
 }
 
 /// The address in the line of the log that says where it listens.
-fn listening_address(line: &str) -> Option<String> {
+pub(crate) fn listening_address(line: &str) -> Option<String> {
     let rest = line.split_once("Listening on")?.1.split_once("address=")?.1;
     rest.split_whitespace().next().map(str::to_owned)
 }

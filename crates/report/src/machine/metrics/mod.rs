@@ -18,6 +18,9 @@ use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
+/// Beginning of every text of gauges: the first family always has its lines.
+pub const GAUGES_MARK: &str = "# HELP peerlane_";
+
 /// The machine as text that OpenMetrics 1.0 and the Prometheus text format 0.0.4 both take.
 pub fn openmetrics(fabric: &Fabric) -> String {
     let functions = on_payload_paths(fabric);
