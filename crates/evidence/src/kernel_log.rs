@@ -27,7 +27,7 @@ pub(super) struct KernelLog(Result<File, Unread>);
 
 impl KernelLog {
     pub(super) fn at_end(root: &Root) -> Self {
-        Self(open(root))
+        Self(open(root, SeekFrom::End(0)))
     }
 
     pub(super) fn end(self, addresses: &[Bdf]) -> RouteEvidence {
@@ -41,12 +41,61 @@ impl KernelLog {
     }
 }
 
-fn open(root: &Root) -> Result<File, Unread> {
+/// Lines of the kernel's log about some devices.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceMessages {
+    /// The lines, with the seconds since the start of the kernel, as `dmesg` prints them.
+    pub lines: Vec<String>,
+    /// False where the kernel has overwritten earlier ones.
+    pub is_complete: bool,
+}
+
+/// Reads the lines of the whole log that name one of the functions or words.
+///
+/// # Errors
+/// When the log cannot be read; without root, mostly (`kernel.dmesg_restrict`).
+pub fn device_messages(
+    root: &Root,
+    addresses: &[Bdf],
+    words: &[&str],
+) -> Result<DeviceMessages, Unread> {
+    let mut file = open(root, SeekFrom::Start(0))?;
+    let (text, no_gap) = read_on(&mut file).map_err(|error| Unread::new(PATH, error))?;
+    let is_about = |message: &str| {
+        words.iter().any(|word| message.contains(word))
+            || addresses.iter().any(|address| names(message, *address))
+    };
+    let lines = text.lines().filter(|line| !line.starts_with(' '));
+    let records: Vec<_> = lines.filter_map(record).collect();
+    let begins_at_start = records.first().is_none_or(|first| first.sequence == 0);
+    let told = records.iter().filter(|one| is_about(one.message)).map(|one| {
+        let (seconds, micros) = (one.micros / 1_000_000, one.micros % 1_000_000);
+        format!("[{seconds:5}.{micros:06}] {}", one.message)
+    });
+    Ok(DeviceMessages { lines: told.collect(), is_complete: no_gap && begins_at_start })
+}
+
+/// A record of the log, without its continuation lines.
+struct Record<'a> {
+    sequence: u64,
+    micros: u64,
+    message: &'a str,
+}
+
+/// Splits `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`.
+fn record(line: &str) -> Option<Record<'_>> {
+    let (head, message) = line.split_once(';')?;
+    let mut numbers = head.split(',').skip(1).map(str::parse);
+    let (sequence, micros) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    Some(Record { sequence, micros, message })
+}
+
+fn open(root: &Root, from: SeekFrom) -> Result<File, Unread> {
     let path = root.within(PATH)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let opened = rustix::fs::open(&path, flags, Mode::empty());
     let mut file = File::from(opened.map_err(|error| Unread::new(PATH, error))?);
-    file.seek(SeekFrom::End(0)).map_err(|error| Unread::new(PATH, error))?;
+    file.seek(from).map_err(|error| Unread::new(PATH, error))?;
     Ok(file)
 }
 
@@ -160,6 +209,29 @@ mod tests {
         let tree = Scratch::new();
         let found = KernelLog::at_end(&Root::at(tree.path())).end(&[]);
         assert!(found.evidence.showed.contains("cannot read /dev/kmsg"), "{found:?}");
+    }
+
+    #[test]
+    fn messages_name_devices_or_words() {
+        let tree = Scratch::new();
+        let log = "6,0,339,-;Linux version 6.12 (me@home)\n\
+                   6,1,5140900,-;pci 0000:41:00.0: BAR 0 [mem 0x0]\n SUBSYSTEM=pci\n\
+                   6,2,6000000,-;usb 1-1: new device\n\
+                   6,3,7000001,c;DMAR: IOMMU enabled\nnonsense\n";
+        tree.write("dev/kmsg", log);
+        let about = [("0000:41:00.0").parse().unwrap()];
+        let read = device_messages(&Root::at(tree.path()), &about, &["DMAR"]).expect("a log");
+        let lines = [
+            "[    5.140900] pci 0000:41:00.0: BAR 0 [mem 0x0]",
+            "[    7.000001] DMAR: IOMMU enabled",
+        ];
+        assert_eq!(
+            read,
+            DeviceMessages { lines: lines.map(str::to_owned).to_vec(), is_complete: true }
+        );
+        tree.write("dev/kmsg", "6,9,339,-;DMAR: late\n");
+        let read = device_messages(&Root::at(tree.path()), &about, &["DMAR"]).expect("a log");
+        assert!(!read.is_complete && read.lines.len() == 1, "earlier records are gone");
     }
 
     proptest! {

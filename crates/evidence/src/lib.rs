@@ -2,8 +2,8 @@
 //!
 //! Each names the place that it looked at, or the reason why it could not. The worth of a figure is
 //! not judged here. All is read below the root of a [`Scene`], and nothing there is written or
-//! waited for. The one thing to know: most sources count for the whole machine, so a neighbour's
-//! work can hide something but never show a route.
+//! waited for. Most sources count for the whole machine, so a neighbour's work can hide something
+//! but never show a route.
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ use peerlane_units::Bytes;
 
 pub use block_counters::{BlockCounters, DriveBytes};
 pub use dma_map::{DmaWitness, DriveTransfer, Unwatched, unseen as unseen_dma};
+pub use kernel_log::{DeviceMessages, device_messages};
 pub use process_cpu::CpuMark;
 pub use recorder::DmaTally;
 pub use root::{Root, Unread};

@@ -1,8 +1,7 @@
 //! Sources of images: files, folders, globs, tar archives, lists.
 //!
-//! Leaves out the meaning of the bytes. The one thing to know: inputs are walked as they are
-//! needed, so a folder of millions costs no memory, and an unreadable input is an error of that
-//! input alone.
+//! Leaves out the meaning of the bytes. Inputs are walked as they are needed, so a folder of millions
+//! costs no memory, and an unreadable input is an error of that input alone.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};

@@ -14,12 +14,18 @@ see. `topo`, `plan` and `doctor` read it.
 
 Examples:
   sudo peerlane capture -o machine.tar.zst
+  sudo peerlane capture --with-report -o machine.tar.zst     # for a bug report
   peerlane topo --machine machine.tar.zst
   peerlane capture --machine /mnt/other -o other.tar.zst")]
 pub(crate) struct CaptureArgs {
     /// Write to a new FILE.tar.zst, or a new folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Add answers of the running machine: findings and plan, versions, the kernel's messages about devices
+    ///
+    /// They are listed before anything is written, and lack what the capture lacks.
+    #[arg(long)]
+    pub(crate) with_report: bool,
     /// Capture sys/ and proc/ of this folder or archive instead
     #[arg(long, value_name = "WHAT")]
     pub(crate) machine: Option<PathBuf>,

@@ -70,7 +70,8 @@ fn output(path: &Path, format: TopoFormat) -> Result<OutputFile, Failure> {
             is_ours: |bytes| bytes.starts_with(LABELS_MARK.as_bytes()),
         },
         _ => {
-            let hint = "`--format openmetrics` or `nfd`; others go to standard output: `> FILE`";
+            let hint = "`--format openmetrics` or `nfd`; others go to standard output: `> FILE`"
+                .to_owned();
             return Err(Failure::new("only gauges and labels are written to a file").hint(hint));
         }
     };

@@ -289,6 +289,41 @@ fn capture_shows_like_its_machine() {
 }
 
 #[test]
+fn capture_with_report_holds_the_answers() {
+    let folder = Scratch::new();
+    let (plain, whole) = (folder.at("plain"), folder.at("whole"));
+    let archive = "fixtures/sysfs/eight-gpus/tree.tar.zst";
+    let capture = |to: &Path, more: &[&str]| {
+        let words = ["capture", "--machine", archive, "-o", to.to_str().expect("a path")];
+        peerlane(&[&words, more].concat())
+    };
+    assert!(capture(&plain, &[]).status.success());
+    let output = capture(&whole, &["--with-report"]);
+    assert!(output.status.success(), "{output:?}");
+    let listed = String::from_utf8_lossy(&output.stderr).into_owned();
+    let read = |name: &str| std::fs::read_to_string(whole.join("peerlane").join(name));
+    for name in ["doctor.txt", "versions.txt"] {
+        assert!(listed.contains(&format!("peerlane/{name}: ")), "{listed}");
+    }
+    assert!(read("doctor.txt").expect("an answer").contains("iommu"));
+    assert!(read("versions.txt").expect("an answer").contains("kernel: "));
+    assert!(
+        read("kernel.txt").is_err(),
+        "the log is that of this machine, not of the captured one"
+    );
+    assert!(!plain.join("peerlane").exists());
+    let shown = |root: &Path| {
+        let text = said(&["topo", "--machine", root.to_str().expect("a path")]);
+        text.split_once("): ").expect("a heading").1.to_owned()
+    };
+    assert_eq!(shown(&plain), shown(&whole), "answers are no part of the machine");
+    let again = folder.at("this");
+    let output = peerlane(&["capture", "-o", again.to_str().expect("a path"), "--with-report"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(again.join("peerlane/kernel.txt").exists());
+}
+
+#[test]
 fn machine_text_is_read_from_stdin() {
     let text = std::fs::read(repository().join("fixtures/nccl/h100.xml")).expect("a fixture");
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_peerlane"))

@@ -1,8 +1,8 @@
 //! A stream of the guest's command on its way to the caller, whose reader may stand still.
 //!
 //! A thread writes the content of a pipe. While the pipe is full, no more is read from the guest:
-//! its command waits as at a pipe of its own, and the run goes on. The one thing to know: bytes
-//! taken are counted, so the number of lost bytes is known.
+//! its command waits as at a pipe of its own, and the run goes on. Bytes taken are counted, so the
+//! number of lost bytes is known.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

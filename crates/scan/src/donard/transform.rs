@@ -1,7 +1,7 @@
 //! Correlation of parts of images with the edges of a picture, by Fourier transform.
 //!
-//! Leaves out the meaning of a score. The one thing to know: columns are transformed, multiplied and
-//! transformed back a few at a time while the cache holds them, and unwanted rows are not transformed back.
+//! Leaves out the meaning of a score. Columns are transformed, multiplied and transformed back a few at
+//! a time while the cache holds them, and unwanted rows are not transformed back.
 
 use std::collections::VecDeque;
 use std::ops::Range;

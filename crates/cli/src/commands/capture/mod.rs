@@ -1,5 +1,7 @@
 //! `peerlane capture`: the files that discovery reads, without identifying data, in one file.
 
+mod report;
+
 use std::path::Path;
 
 use peerlane::machines::is_tree;
@@ -29,6 +31,9 @@ struct WrittenCapture {
     replaced: Vec<Replaced>,
     /// True when the configuration space of every function could be read.
     is_complete: bool,
+    /// Answers beside the capture, with `--with-report`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    report: Vec<report::AnswerFile>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -56,15 +61,21 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
         };
         Tried::to(format!("read the machine below {}", root.display()))(error).hint(hint)
     })?;
-    let content = captured.content;
+    let mut content = captured.content;
     // What is written is read once more, so that a capture that cannot be used is never handed on.
     let fabric = Fabric::discover_snapshot(&args.output, content.clone())
         .map_err(Tried::to("read the capture again"))?;
+    let files = content.iter().filter(|(_, entry)| is_file(entry)).count();
+    let answers = if args.with_report { answers(root, &fabric)? } else { Vec::new() };
+    if !answers.is_empty() {
+        report::insert(&answers, &mut content)?;
+        report::list(&answers).for_each(|line| printer.note(&line));
+    }
     write(&content, &args.output)?;
     let written = WrittenCapture {
         schema: SCHEMA,
         file: args.output.display().to_string(),
-        files: content.iter().filter(|(_, entry)| is_file(entry)).count(),
+        files,
         functions: fabric.functions.len(),
         replaced: captured
             .replaced
@@ -72,6 +83,7 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
             .map(|(what, count)| Replaced { what, count })
             .collect(),
         is_complete: fabric.functions.iter().all(|function| function.acs != Acs::Unknown),
+        report: answers,
     };
     if printer.is_json() {
         printer.object(&written)?;
@@ -79,6 +91,13 @@ pub(crate) fn run(args: &CaptureArgs, printer: Printer) -> Result<Exit, Failure>
         printer.text(&text(&written))?;
     }
     Ok(Exit::Done)
+}
+
+/// The answers about the machine that is captured.
+fn answers(root: &Path, kept: &Fabric) -> Result<Vec<report::AnswerFile>, Failure> {
+    let tried = Tried::to(format!("read the machine below {}", root.display()));
+    let live = Fabric::discover(root).map_err(tried)?;
+    Ok(report::answers(root, &live, kept))
 }
 
 /// The tree that is captured: that of this machine, or a folder or archive.
