@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import importlib.util
 import json
 import pathlib
 import pkgutil
 import re
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
 
 import peerlane
 import pytest
@@ -63,3 +68,28 @@ def test_the_notebook_runs_from_its_first_to_its_last_cell(tmp_path, monkeypatch
     printed = capsys.readouterr().out
     for words in ("Donard", "not measured here", "Mpixel/s"):
         assert words in printed
+
+
+def test_loader_service_answers_by_the_route():
+    path = ROOT / "docs" / "examples" / "loader_service.py"
+    spec = importlib.util.spec_from_file_location("loader_service", path)
+    service = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(service)
+    with service.server(0, machine="pair") as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+
+        def ask(query):
+            try:
+                with urllib.request.urlopen(f"{address}/{query}") as answer:
+                    return answer.status, json.load(answer)
+            except urllib.error.HTTPError as error:
+                return error.code, json.load(error)
+
+        direct = ask("loader?" + urllib.parse.urlencode({"path": "a", "device": "cmb:c"}))
+        assert direct[0] == 200 and direct[1]["loader"] == "peerlane" and direct[1]["because"]
+        assert ask("loader?path=a&device=gpu:9")[0] == 400
+        assert ask("loader?path=a")[0] == 400
+        assert ask("other")[0] == 404
+        server.shutdown()
+    assert service.choose("a", "b", "split")["loader"] == "default"

@@ -27,7 +27,7 @@ pub fn node_labels(record: &DoctorRecord) -> String {
         labels.push(format!("peerlane.direct-{name}={}", pairs(RouteState::Direct)));
         labels.push(format!("peerlane.expected-{name}={}", pairs(RouteState::Expected)));
     }
-    labels.extend(costliest(record).and_then(code).map(|code| format!("peerlane.because={code}")));
+    labels.extend(costliest(record).map(|kind| format!("peerlane.because={}", kind.code())));
     let lines = labels.into_iter().map(|label| label + "\n");
     LABELS_MARK.to_owned() + &lines.collect::<String>()
 }
@@ -49,11 +49,6 @@ fn costliest(record: &DoctorRecord) -> Option<FindingKind> {
     let obstacles = || record.findings.iter().filter(is_obstacle);
     let pairs = |kind| obstacles().filter(|one| one.kind == kind).map(|one| one.pairs).sum::<u64>();
     obstacles().map(|one| one.kind).rev().max_by_key(|&kind| pairs(kind))
-}
-
-/// The word for a kind of finding in records.
-fn code(kind: FindingKind) -> Option<String> {
-    serde_json::to_value(kind).ok()?.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

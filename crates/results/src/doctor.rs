@@ -213,6 +213,14 @@ pub enum FindingKind {
     StaleDecision,
 }
 
+impl FindingKind {
+    /// The word for it in records: `acs-redirect`.
+    pub fn code(self) -> String {
+        let word = serde_json::to_value(self).ok();
+        word.as_ref().and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+    }
+}
+
 /// Steps that remove an obstacle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fix {

@@ -183,6 +183,10 @@ fn check_has_the_statuses_of_monitoring() {
         }
     }
     assert_eq!(doctor("--no-such-option").status.code(), Some(2), "without --check");
+    let line = stdout(&doctor(&format!("--check --machine {CAPTURE}")));
+    assert!(line.contains("[iommu-translates, multipath-head, "), "codes of findings: {line}");
+    assert!(line.len() < 2048, "kubelet keeps no more of a log: {line}");
+    assert!(!stdout(&doctor("--machine pair --check")).contains('['), "no finding, no code");
 }
 
 #[test]

@@ -243,3 +243,24 @@ fn topo_lists_redirecting_ports_per_pair() {
     assert_eq!(pair.redirecting, ["0000:17:00.0", "0000:17:01.0"]);
     assert_eq!(pair.verdict, MapType::ThroughHostBridge);
 }
+
+#[test]
+fn example_gates_a_job_by_the_pair() {
+    let gate = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/examples/gate-job.sh");
+    let programs = Path::new(env!("CARGO_BIN_EXE_peerlane")).parent().expect("a folder").display();
+    let path = format!("{programs}:{}", std::env::var("PATH").expect("a path"));
+    let run = |machine: &str, words: &[&str]| {
+        let mut shell = std::process::Command::new("sh");
+        shell.arg(&gate).args(words).env("PATH", &path);
+        shell.env("PEERLANE_MACHINE", fixture(machine)).output().expect("a shell")
+    };
+    let job = ["nvme0", "nvme1", "--", "sh", "-c", "echo started; exit 7"];
+    let output = run("sysfs/lab-pair/tree.tar.zst", &job);
+    assert_eq!((output.status.code(), &*output.stdout), (Some(7), &b"started\n"[..]), "{output:?}");
+    for (machine, device) in [("lab-acs", "nvme1"), ("lab-pair", "nvme9")] {
+        let words = ["nvme0", device, "--", "echo", "started"];
+        let output = run(&format!("sysfs/{machine}/tree.tar.zst"), &words);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(75), 0), "{output:?}");
+    }
+    assert_eq!(run("sysfs/lab-pair/tree.tar.zst", &["nvme0", "nvme1"]).status.code(), Some(64));
+}

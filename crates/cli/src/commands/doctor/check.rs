@@ -50,6 +50,7 @@ impl fmt::Display for Status {
 /// When standard output cannot be written.
 pub(super) fn run(record: &DoctorRecord, expected: &[Use]) -> Result<Exit, Failure> {
     let (status, reason) = judged(record, expected);
+    let reason = format!("{reason}{}", codes(record));
     let data: Vec<String> = performance_data(record);
     let data = if data.is_empty() { String::new() } else { format!(" | {}", data.join(" ")) };
     // A monitor reads the line, also with --quiet.
@@ -127,6 +128,18 @@ fn by_uses(record: &DoctorRecord, expected: &[Use]) -> (Status, String) {
         Some(found) => (Status::Warning, format!("{}: {}", found.object, short(&found.what))),
         None => (Status::Ok, rows().map(in_words).collect::<Vec<_>>().join(", ")),
     }
+}
+
+/// The kinds of the findings that cost pairs, for those who gather the lines of many machines.
+fn codes(record: &DoctorRecord) -> String {
+    let mut codes = Vec::new();
+    for finding in record.findings.iter().filter(|finding| finding.pairs > 0) {
+        let code = finding.kind.code();
+        if !codes.contains(&code) {
+            codes.push(code);
+        }
+    }
+    if codes.is_empty() { String::new() } else { format!(" [{}]", codes.join(", ")) }
 }
 
 fn in_words(row: &UseAnswer) -> String {
