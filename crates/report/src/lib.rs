@@ -1,4 +1,4 @@
-//! Records for people: HTML, Markdown, CSV, SVG, traces. One file a format.
+//! Records for people: HTML, Markdown, lines for a terminal, CSV, SVG, traces. One file a format.
 //!
 //! Leaves out measuring and predicting. It shows what records hold and never computes a figure that
 //! they do not support.
@@ -16,12 +16,14 @@ pub mod machine;
 mod markdown;
 mod plain;
 mod record;
+mod terminal;
 pub mod trace;
 
 pub use account::{Drawn, Named};
 pub use figure::FigureFile;
 pub(crate) use ink::Paper;
 pub use record::{RECORD_MAX, ReadError, Record};
+pub use terminal::aligned;
 
 use document::Document;
 
@@ -55,6 +57,11 @@ impl<'a> Report<'a> {
     /// As Markdown, without pictures.
     pub fn markdown(&self) -> String {
         markdown::write(&self.document)
+    }
+
+    /// As lines for a terminal, without pictures.
+    pub fn terminal(&self) -> String {
+        terminal::write(&self.document)
     }
 
     /// As comma-separated values, a line for each run, and the names of records that have none.

@@ -2,10 +2,8 @@
 
 mod account;
 mod bench;
-mod comparison;
 mod copy;
 mod doctor;
-mod donard;
 mod explanation;
 mod export;
 mod jobs;
@@ -22,13 +20,14 @@ mod verify;
 
 use std::fmt::Write as _;
 
+use peerlane_report::{Named, Record, Report};
 use peerlane_results::{
-    EndpointFacts, EndpointKind, Limit, MemoryFacts, NetworkFacts, Route, Shape, Tail, Warning,
+    CompareRecord, EndpointFacts, EndpointKind, Limit, MemoryFacts, NetworkFacts, Route, Shape,
+    Tail, Warning,
 };
 
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
-pub(crate) use comparison::comparison;
 use copy::copy;
 pub(crate) use doctor::doctor;
 use explanation::explanation;
@@ -44,6 +43,12 @@ pub(crate) use reproduce::reproduce;
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
 pub(crate) use verify::verify;
+
+/// A comparison of benchmarks, as a report has it.
+pub(crate) fn comparison(record: &CompareRecord) -> String {
+    let record = Record::Compare(record.clone());
+    Report::new(&[Named { name: String::new(), record }], None, &[]).terminal()
+}
 
 /// A number of things, as a person says it.
 pub(crate) fn counted<N>(number: N, one: &str) -> String

@@ -7,7 +7,7 @@ mod case;
 mod compare;
 mod copies;
 mod crowd;
-mod donard;
+pub(crate) mod donard;
 mod headline;
 mod latency;
 mod loads;
