@@ -9,6 +9,7 @@ mod chart;
 mod csv;
 mod document;
 pub mod donard;
+mod ends;
 mod figure;
 mod html;
 mod ink;
@@ -19,11 +20,12 @@ mod record;
 mod terminal;
 pub mod trace;
 
-pub use account::{Drawn, Named};
+pub use account::{Drawn, Named, no_difference};
+pub use ends::endpoint;
 pub use figure::FigureFile;
 pub(crate) use ink::Paper;
 pub use record::{RECORD_MAX, ReadError, Record};
-pub use terminal::aligned;
+pub use terminal::{TerminalDetail, aligned};
 
 use document::Document;
 
@@ -60,8 +62,8 @@ impl<'a> Report<'a> {
     }
 
     /// As lines for a terminal, without pictures.
-    pub fn terminal(&self) -> String {
-        terminal::write(&self.document)
+    pub fn terminal(&self, detail: TerminalDetail) -> String {
+        terminal::write(&self.document, detail)
     }
 
     /// As comma-separated values, a line for each run, and the names of records that have none.

@@ -4,8 +4,17 @@ use std::fmt::Write as _;
 
 use crate::document::{Block, Cell, Document, Table};
 
-/// The report as text; facts on the file of a record are left out.
-pub(crate) fn write(document: &Document) -> String {
+/// Parts of a report that a terminal shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TerminalDetail {
+    /// All but facts.
+    Brief,
+    /// All.
+    Full,
+}
+
+/// The report as text; the name of a record's file is left out.
+pub(crate) fn write(document: &Document, detail: TerminalDetail) -> String {
     let mut text = String::new();
     let verdicts = document.verdicts.iter().map(|(_, verdict)| verdict);
     for verdict in document.headline.iter().chain(verdicts) {
@@ -15,7 +24,10 @@ pub(crate) fn write(document: &Document) -> String {
         }
     }
     let sections = document.sections.iter().flat_map(|section| &section.blocks);
-    text + &blocks(document.overview.iter().chain(sections))
+    let all = document.overview.iter().chain(sections);
+    let is_shown =
+        |block: &&Block| detail == TerminalDetail::Full || !matches!(block, Block::Facts(_));
+    text + &blocks(all.filter(is_shown))
 }
 
 /// Some parts of a report.
