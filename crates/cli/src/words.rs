@@ -52,10 +52,16 @@ pub(crate) fn wants_json(words: &[OsString]) -> bool {
 /// The message of the argument parser, with its tip as the hint.
 fn as_failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
+    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
+    Failure::new(message(error)).hint(tip.map(str::to_owned))
+}
+
+/// The message of the argument parser in one line, without tip and usage.
+pub(crate) fn message(error: &clap::Error) -> String {
+    let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    Failure::new(what.join(" ")).hint(tip.map(str::to_owned))
+    what.join(" ")
 }
 
 /// The word that has to be text and is none: others, such as names of files, need not be.

@@ -1,5 +1,7 @@
 //! Functions by the words that people type.
 
+use std::collections::HashMap;
+
 use crate::{
     Bdf, Fabric, Function, FunctionId, FunctionKind, Namespace, NvmeController, block_name,
 };
@@ -51,9 +53,20 @@ impl Fabric {
     /// The word for a function in commands: `gpu:N`, else `gpu:ADDRESS` for a GPU that has no number; the
     /// kernel's first name of a NIC; its own name otherwise.
     pub fn device_word(&self, id: FunctionId) -> String {
+        self.word(id, self.gpu_number(id))
+    }
+
+    /// [`Self::device_word`] of every function, in their order: GPUs are counted once.
+    pub fn device_words(&self) -> Vec<String> {
+        let numbers: HashMap<FunctionId, usize> =
+            self.gpus().into_iter().enumerate().map(|(number, gpu)| (gpu, number)).collect();
+        self.iter().map(|(id, _)| self.word(id, numbers.get(&id).copied())).collect()
+    }
+
+    fn word(&self, id: FunctionId, gpu_number: Option<usize>) -> String {
         let function = self.function(id);
         match function.kind {
-            FunctionKind::Gpu => match (self.gpu_number(id), function.address) {
+            FunctionKind::Gpu => match (gpu_number, function.address) {
                 (Some(number), _) => format!("{GPU}{number}"),
                 (None, Some(address)) => format!("{GPU}{address}"),
                 (None, None) => function.name.clone(),
@@ -112,7 +125,7 @@ mod tests {
     #[test]
     fn device_words_find_their_function() {
         let machine = machine();
-        let words: Vec<String> = machine.iter().map(|(id, _)| machine.device_word(id)).collect();
+        let words: Vec<String> = machine.device_words();
         assert_eq!(words, ["gpu:0", "gpu:0000:42:00.0", "mlx5_0", "nvme2"]);
         for (id, word) in machine.iter().map(|(id, _)| id).zip(&words) {
             assert_eq!(machine.find_device(word), Some(id));

@@ -9,38 +9,43 @@ use peerlane_fabric::ProviderKind;
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Path, Summary};
 use peerlane_units::Bytes;
 
+/// Both tables as lines for a terminal, with their meaning; empty for a record without a classical way.
+pub fn text(record: &BenchRecord) -> String {
+    crate::terminal::blocks(&crate::account::donard::blocks(record))
+}
+
 /// One of the tables: into a GPU or out of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DonardTable {
+pub(crate) struct DonardTable {
     /// Source of payload, as typed.
-    pub source: String,
+    pub(crate) source: String,
     /// Target of payload, as typed.
-    pub target: String,
+    pub(crate) target: String,
     /// Bytes of a block.
-    pub block: Bytes,
+    pub(crate) block: Bytes,
     /// A row for each way.
-    pub rows: Vec<DonardRow>,
+    pub(crate) rows: Vec<DonardRow>,
 }
 
 /// One way between the ends of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct DonardRow {
+pub(crate) struct DonardRow {
     /// The way.
-    pub path: Path,
+    pub(crate) path: Path,
     /// True for the path that Donard called classical.
-    pub is_classical: bool,
+    pub(crate) is_classical: bool,
     /// Mean rate in bytes a second.
-    pub rate: f64,
+    pub(crate) rate: f64,
     /// Mean count of page faults of a run; `None` where they could not be read.
-    pub faults: Option<f64>,
+    pub(crate) faults: Option<f64>,
     /// The same over that of the direct way; `None` where that was not measured, or had none.
-    pub ratio: Option<f64>,
+    pub(crate) ratio: Option<f64>,
     /// Bytes of host memory moved for each byte of payload; `None` without a counter.
-    pub host_bytes_per_byte: Option<f64>,
+    pub(crate) host_bytes_per_byte: Option<f64>,
 }
 
 /// The tables of a record with a GPU and a classical way; none of any other.
-pub fn tables(record: &BenchRecord) -> Vec<DonardTable> {
+pub(crate) fn tables(record: &BenchRecord) -> Vec<DonardTable> {
     let mut tables: Vec<DonardTable> = Vec::new();
     for case in &record.asked.cases {
         let Some((flow, row)) = row(record, case) else { continue };

@@ -1,4 +1,4 @@
-//! Records for people: HTML, Markdown, CSV, SVG, traces. One file a format.
+//! Records for people: HTML, Markdown, lines for a terminal, CSV, SVG, traces. One file a format.
 //!
 //! Leaves out measuring and predicting. It shows what records hold and never computes a figure that
 //! they do not support.
@@ -9,6 +9,7 @@ mod chart;
 mod csv;
 mod document;
 pub mod donard;
+mod ends;
 mod figure;
 mod html;
 mod ink;
@@ -17,13 +18,16 @@ mod markdown;
 mod node_labels;
 mod plain;
 mod record;
+mod terminal;
 pub mod trace;
 
-pub use account::{Drawn, Named};
+pub use account::{Drawn, Named, no_difference};
+pub use ends::endpoint;
 pub use figure::FigureFile;
 pub(crate) use ink::Paper;
 pub use node_labels::{LABELS_MARK, node_labels};
 pub use record::{RECORD_MAX, ReadError, Record};
+pub use terminal::{TerminalDetail, aligned};
 
 use document::Document;
 
@@ -57,6 +61,11 @@ impl<'a> Report<'a> {
     /// As Markdown, without pictures.
     pub fn markdown(&self) -> String {
         markdown::write(&self.document)
+    }
+
+    /// As lines for a terminal, without pictures.
+    pub fn terminal(&self, detail: TerminalDetail) -> String {
+        terminal::write(&self.document, detail)
     }
 
     /// As comma-separated values, a line for each run, and the names of records that have none.

@@ -53,7 +53,7 @@ pub(crate) use reproduce::ReproduceArgs;
 pub(crate) use scan::{HaystackArgs, HaystackCommand, MakeArgs, ScanArgs, ScanOn};
 pub(crate) use sim::SimArgs;
 pub(crate) use topo::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
-pub(crate) use transfer::TransferArgs;
+pub(crate) use transfer::{RangeArgs, TransferArgs};
 pub(crate) use verify::VerifyArgs;
 
 /// Moves data between PCIe devices without host memory, and proves that it did so.

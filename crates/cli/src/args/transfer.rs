@@ -43,17 +43,8 @@ pub(crate) struct TransferArgs {
     /// Keep N blocks in flight (queue depth)
     #[arg(long, alias = "iodepth", value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1024))]
     depth: u32,
-    /// Start at this byte of the source
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    offset: Bytes,
-    /// Stop after SIZE bytes
-    ///
-    /// The default is all behind the offset.
-    #[arg(long, value_name = "SIZE", value_parser = size::length)]
-    length: Option<Bytes>,
-    /// Start at this byte of the target
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    target_offset: Bytes,
+    #[command(flatten)]
+    range: RangeArgs,
     /// Compare the target afterwards: a sample, all, or nothing
     ///
     /// A sample has the first and the last block, and one of each stretch between them.
@@ -63,7 +54,7 @@ pub(crate) struct TransferArgs {
     ///
     /// Without it, a terminal asks for confirmation.
     #[arg(short, long)]
-    force: bool,
+    pub(crate) force: bool,
     /// Run STAGE on each chunk between read and write (docs/stages.md)
     ///
     /// Stages: digest, cuda:FILE.cu:KERNEL, xrt:FILE.xclbin:KERNEL. Several run one after the other.
@@ -74,6 +65,22 @@ pub(crate) struct TransferArgs {
     pub(crate) timeout: Nanos,
 }
 
+/// Bytes of source and target.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct RangeArgs {
+    /// Start at this byte of the source
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(super) offset: Bytes,
+    /// Stop after SIZE bytes
+    ///
+    /// The default is all behind the offset.
+    #[arg(long, value_name = "SIZE", value_parser = size::length)]
+    pub(super) length: Option<Bytes>,
+    /// Start at this byte of the target
+    #[arg(long, value_name = "SIZE", default_value = "0")]
+    pub(super) target_offset: Bytes,
+}
+
 impl TransferArgs {
     /// The longest wait for a device.
     pub(crate) fn deadline(&self) -> Nanos {
@@ -82,28 +89,21 @@ impl TransferArgs {
 
     /// The same as the record keeps it, once for each target.
     pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.targets
-            .iter()
-            .map(|target| Asked { target: target.clone(), ..self.defaults() })
-            .collect()
-    }
-
-    /// The same without a target.
-    pub(crate) fn defaults(&self) -> Asked {
-        Asked {
+        let asked = |target: &String| Asked {
             source: self.source.clone().unwrap_or_default(),
-            target: String::new(),
+            target: target.clone(),
             route: self.route,
             via: self.via.clone(),
             block: self.block,
             depth: self.depth,
-            offset: self.offset,
-            length: self.length,
-            target_offset: self.target_offset,
+            offset: self.range.offset,
+            length: self.range.length,
+            target_offset: self.range.target_offset,
             verify: self.verify,
             force: self.force,
             stages: self.stages.iter().map(StageName::to_string).collect(),
-        }
+        };
+        self.targets.iter().map(asked).collect()
     }
 }
 

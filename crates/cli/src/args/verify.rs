@@ -6,10 +6,10 @@ use clap::Args;
 use peerlane_engine::stages::ManifestAsked;
 use peerlane_engine::verify::{Coverage, VerifyAsked};
 use peerlane_results::VerifyMode;
-use peerlane_units::{Bytes, Nanos};
+use peerlane_units::Nanos;
 
 use super::named::named_among;
-use super::{ProgressArgs, size};
+use super::{ProgressArgs, RangeArgs, size};
 
 /// Arguments of `peerlane verify`.
 #[derive(Debug, Clone, Args)]
@@ -38,17 +38,8 @@ pub(crate) struct VerifyArgs {
     /// A copy with `--stage digest --manifest FILE` writes it.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["target", "length", "target_offset", "verify"])]
     manifest: Option<PathBuf>,
-    /// Start at this byte of the source
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    offset: Bytes,
-    /// Stop after SIZE bytes
-    ///
-    /// The default is all behind the offset.
-    #[arg(long, value_name = "SIZE", value_parser = size::length)]
-    length: Option<Bytes>,
-    /// Start at this byte of the target
-    #[arg(long, value_name = "SIZE", default_value = "0")]
-    target_offset: Bytes,
+    #[command(flatten)]
+    range: RangeArgs,
     /// Compare everything, or a sample with first and last block
     #[arg(long, value_name = "MODE", default_value = "full",
           value_parser = named_among(&[VerifyMode::Full, VerifyMode::Sample]))]
@@ -65,7 +56,7 @@ impl VerifyArgs {
     pub(crate) fn manifest(&self) -> Option<ManifestAsked> {
         Some(ManifestAsked {
             end: self.source.clone(),
-            offset: self.offset,
+            offset: self.range.offset,
             manifest: self.manifest.clone()?,
             deadline: self.timeout,
         })
@@ -76,9 +67,9 @@ impl VerifyArgs {
         VerifyAsked {
             source: self.source.clone(),
             target: self.target.clone().unwrap_or_default(),
-            offset: self.offset,
-            target_offset: self.target_offset,
-            length: self.length,
+            offset: self.range.offset,
+            target_offset: self.range.target_offset,
+            length: self.range.length,
             coverage: match self.verify {
                 VerifyMode::Sample => Coverage::Sample { seed },
                 VerifyMode::Full | VerifyMode::None => Coverage::Full,

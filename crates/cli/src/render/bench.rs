@@ -1,15 +1,14 @@
 //! The record of a benchmark in words: a table with a row for each case, and notes on all of them.
 
-use std::fmt::Write as _;
-
 use peerlane_bench::statistics::jain;
 use peerlane_bench::workload::is_memory;
+use peerlane_report::aligned;
 use peerlane_results::{
     Basis, BenchRecord, CaseRecord, CaseSpec, Path, StageRecord, Summary, Warning, WorkloadKind,
 };
 use peerlane_units::{ByteRate, Bytes, Nanos};
 
-use super::{LabelSheet, OverwrittenRanges, counted, donard};
+use super::{LabelSheet, OverwrittenRanges, counted};
 
 const HEAD: [&str; 10] = [
     "case",
@@ -47,7 +46,7 @@ pub(crate) fn bench(record: &BenchRecord, overwritten: &OverwrittenRanges) -> St
     match record.asked.kind {
         WorkloadKind::Crowd => crowd(&mut sheet, record),
         WorkloadKind::Matrix => matrix(&mut sheet, record),
-        WorkloadKind::Roundtrip => donard::show(&mut sheet, record),
+        WorkloadKind::Roundtrip => sheet.0 += &peerlane_report::donard::text(record),
         _ => {}
     }
     stages(&mut sheet, record);
@@ -327,28 +326,6 @@ fn all_warnings(record: &BenchRecord) -> Vec<&Warning> {
         }
     }
     all
-}
-
-/// Rows with their columns aligned: the first to the left, the others to the right.
-pub(super) fn aligned(rows: &[Vec<String>]) -> Vec<String> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
-    };
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let mut text = String::from(" ");
-        for (column, cell) in row.iter().enumerate() {
-            let width = widths[column];
-            // Writing to a String cannot fail.
-            let _ = match column {
-                0 => write!(text, " {cell:<width$}"),
-                _ => write!(text, "  {cell:>width$}"),
-            };
-        }
-        text
-    };
-    rows.iter().map(line).collect()
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ pub(super) fn short(record: &CompletedCopy) -> String {
     let verified = match record.verification.mode {
         VerifyMode::None => "not verified".to_owned(),
         VerifyMode::Sample if record.verification.bytes < record.bytes => {
-            super::verify::no_difference(record.verification.bytes, record.bytes)
+            peerlane_report::no_difference(record.verification.bytes, record.bytes)
         }
         mode => format!("verified ({mode})"),
     };

@@ -2,10 +2,8 @@
 
 mod account;
 mod bench;
-mod comparison;
 mod copy;
 mod doctor;
-mod donard;
 mod explanation;
 mod export;
 mod jobs;
@@ -18,17 +16,16 @@ mod proof;
 mod reproduce;
 mod sim;
 mod topo_diff;
-mod verify;
 
 use std::fmt::Write as _;
 
+use peerlane_report::{Named, Record, Report, TerminalDetail, endpoint};
 use peerlane_results::{
-    EndpointFacts, EndpointKind, Limit, MemoryFacts, NetworkFacts, Route, Shape, Tail, Warning,
+    CompareRecord, Limit, MemoryFacts, Route, Shape, Tail, VerifyRecord, Warning,
 };
 
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
-pub(crate) use comparison::comparison;
 use copy::copy;
 pub(crate) use doctor::doctor;
 use explanation::explanation;
@@ -43,7 +40,21 @@ pub(crate) use proof::proof;
 pub(crate) use reproduce::reproduce;
 pub(crate) use sim::{sim, variants};
 pub(crate) use topo_diff::topo_diff;
-pub(crate) use verify::verify;
+
+/// A comparison of benchmarks, as a report has it.
+pub(crate) fn comparison(record: &CompareRecord) -> String {
+    report(Record::Compare(record.clone()), TerminalDetail::Full)
+}
+
+/// A comparison of contents, as a report has it; facts where `is_verbose`.
+pub(crate) fn verify(record: &VerifyRecord, is_verbose: bool) -> String {
+    let detail = if is_verbose { TerminalDetail::Full } else { TerminalDetail::Brief };
+    report(Record::Verify(Box::new(record.clone())), detail)
+}
+
+fn report(record: Record, detail: TerminalDetail) -> String {
+    Report::new(&[Named { name: String::new(), record }], None, &[]).terminal(detail)
+}
 
 /// A number of things, as a person says it.
 pub(crate) fn counted<N>(number: N, one: &str) -> String
@@ -118,47 +129,6 @@ impl LabelSheet {
 /// Text in one line: names may have line ends in them, and could forge lines or commands.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace('\n', "\\n").replace(VERBATIM, "\\u{fffe}")
-}
-
-fn endpoint(facts: &EndpointFacts) -> String {
-    let kind = match facts.kind {
-        EndpointKind::Gpu => return gpu(facts),
-        EndpointKind::BlockDevice => "block device".to_owned(),
-        EndpointKind::Passthrough => "passthrough node".to_owned(),
-        EndpointKind::File => match &facts.file_system {
-            Some(file_system) => format!("file on {file_system}"),
-            None => "file".to_owned(),
-        },
-    };
-    let mut text = format!("{}, {kind}, {}, blocks of {}", facts.path, facts.size, facts.block);
-    let mut on: Vec<&str> = Vec::new();
-    for name in [&facts.device, &facts.address, &facts.drive].into_iter().flatten() {
-        if !facts.path.ends_with(name) && !on.contains(&name.as_str()) {
-            on.push(name);
-        }
-    }
-    if !on.is_empty() {
-        let _ = write!(text, " ({})", on.join(", "));
-    }
-    if let Some(NetworkFacts { transport, address, subsystem }) = &facts.network {
-        let _ = write!(text, ", over {transport}");
-        let known = [(" at ", address), (", ", subsystem)];
-        for (before, what) in
-            known.into_iter().filter_map(|(before, it)| Some((before, it.as_ref()?)))
-        {
-            let _ = write!(text, "{before}{what}");
-        }
-    }
-    text
-}
-
-/// A GPU has no size as files have it, and no blocks.
-fn gpu(facts: &EndpointFacts) -> String {
-    let mut text = format!("{}, memory of a GPU", facts.path);
-    if let Some(address) = facts.address.as_ref().filter(|one| !facts.path.contains(*one)) {
-        let _ = write!(text, " ({address})");
-    }
-    text
 }
 
 fn memory(facts: &MemoryFacts) -> String {

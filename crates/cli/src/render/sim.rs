@@ -1,10 +1,11 @@
 //! A prediction in words: the table of a benchmark, then the limits, sensitivities and links of each case.
 
+use peerlane_report::aligned;
 use peerlane_results::{BenchRecord, CaseRecord, Direction, LinkLoad, Percentiles};
 use peerlane_sim::predict::RANGE_FLOWS_MAX;
 use peerlane_units::Nanos;
 
-use super::bench::{aligned, bench, in_words};
+use super::bench::{bench, in_words};
 use super::{LabelSheet, OverwrittenRanges, counted};
 
 /// Links that are shown, and limits.

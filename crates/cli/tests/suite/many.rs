@@ -174,7 +174,8 @@ fn unknown_batch_key_names_its_line() {
     for (jobs, words) in [
         ("[[copy]]\nsource='source'\ntarget='a'\nblok='1M'\n", &["line 4", "`blok`"][..]),
         ("[[copy]]\nsource='source'\ntarget='a'\nblock='0'\n", &["line 4", "at least one byte"]),
-        ("[[copy]]\nsource='source'\ntarget='a'\ndepth=5000\n", &["line 4", "from 1 to 1024"]),
+        ("[[copy]]\nsource='source'\ntarget='a'\ndepth=5000\n", &["line 4", "1..=1024"]),
+        ("[[copy]]\nsource='source'\ntarget='a'\nroute='fast'\n", &["line 4", "auto, p2p, host"]),
         ("[[copy]]\nsource='source'\n", &["copy 1", "no `target`"]),
         ("[[copy]]\nsource='source'\ntarget='a'\ntargets=['b']\n", &["`target` and `targets`"]),
         ("", &["no `[[copy]]`"]),

@@ -1,9 +1,9 @@
 //! `peerlane sim`: its commands and their output.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-use crate::program::Exited;
+use crate::program::{Exited, peerlane, said};
 use crate::terminal::Terminal;
 use peerlane_testing::Scratch;
 use serde_json::Value;
@@ -16,22 +16,19 @@ fn machine(name: &str) -> String {
 }
 
 fn sim(workload: &str, args: &[&str]) -> Output {
-    let folder = Scratch::new();
-    let file = folder.at("workload.toml");
-    std::fs::write(&file, workload).expect("a file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    command.arg("sim").arg(machine("ten")).arg(&file).args(args);
-    command.output().expect("it runs")
+    on_machine(&machine("ten"), workload, args)
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+fn on_machine(machine: &str, workload: &str, args: &[&str]) -> Output {
+    let folder = Scratch::new();
+    folder.write("workload.toml", workload);
+    peerlane(folder.path(), &[&["sim", machine, "workload.toml"], args].concat())
 }
 
 #[test]
 fn crowd_prediction_has_limits_and_gains() {
     let output = sim(CROWD, &["--engine", "flow"]).exited(0);
-    let shown = text(&output.stdout);
+    let shown = output.text();
     for part in ["predicted", "incast x3", "limit", "gain", "link", "in 80 % of draws"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -65,7 +62,7 @@ fn parameters_that_change_nothing_are_named() {
     std::fs::write(&file, one("d0.turns") + &one("d77.turns")).expect("a file");
     let file = file.to_str().expect("a name");
     let output = sim(CROWD, &["--engine", "flow", "--parameters", file]);
-    let words = text(&output.stderr);
+    let words = said(&output);
     assert!(output.status.success(), "{words}");
     assert!(words.contains("parameter `d77.turns` changes nothing"), "{words}");
     assert!(!words.contains("`d0.turns`"), "{words}");
@@ -73,7 +70,7 @@ fn parameters_that_change_nothing_are_named() {
 
 #[test]
 fn unused_keys_are_named_with_reason() {
-    let words = |key| text(&sim(CROWD, &["--vary", key]).stderr);
+    let words = |key| said(&sim(CROWD, &["--vary", key]));
     let unused = words("iommu.walk=2e-7,4e-7");
     let said = "parameter `iommu.walk` changes nothing on ten: no IOMMU of the machine translates";
     assert!(unused.contains(said), "{unused}");
@@ -82,23 +79,19 @@ fn unused_keys_are_named_with_reason() {
 }
 
 fn generated(machine: &str, workload: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    command.args(["sim", machine, workload, "--json"]).args(args).output().expect("it runs")
+    peerlane(Path::new("."), &[&["sim", machine, workload, "--json"], args].concat())
 }
 
 /// Text of the flow engine's prediction.
 fn shown(machine: &str, workload: &str) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    let output = command.args(["sim", machine, workload, "--engine", "flow"]).output();
-    let output = output.expect("it runs").exited(0);
-    text(&output.stdout)
+    peerlane(Path::new("."), &["sim", machine, workload, "--engine", "flow"]).exited(0).text()
 }
 
 #[test]
 fn notation_makes_machines_and_workloads() {
     for (machine, transfers) in [("tree:20", 30), ("servers:3", 40), ("pods:2:9", 40)] {
         let output = generated(machine, &format!("random:{transfers}:1"), &["--engine", "flow"]);
-        assert!(output.status.success(), "{machine}: {}", text(&output.stderr));
+        assert!(output.status.success(), "{machine}: {}", said(&output));
         let record: Value = output.json();
         let flows = record["cases"][0]["flows"].as_array().expect("transfers");
         assert_eq!((flows.len(), &record["machine"]["name"]), (transfers, &machine.into()));
@@ -117,9 +110,7 @@ fn notation_makes_machines_and_workloads() {
         ),
         ("tree:-99999999999999999999", "random:5", "not one of tree:DEVICES"),
     ] {
-        let output = generated(machine, workload, &[]);
-        assert_eq!(output.status.code(), Some(2), "{machine} {workload}");
-        assert!(text(&output.stderr).contains(words), "{}", text(&output.stderr));
+        generated(machine, workload, &[]).exited(2).says(words);
     }
 }
 
@@ -148,15 +139,6 @@ fn large_case_reports_missing_range() {
     assert!(many.contains(said), "{many}");
     assert!(many.contains("% busy in the mean"), "{many}");
     assert!(!shown("tree:8", "random:8").contains(said));
-}
-
-#[test]
-fn impossible_block_is_refused_by_name() {
-    let said = "has blocks of 512 bytes, and 3 is not a multiple of that";
-    for output in [sim(CROWD, &["--vary", "block=3"]), sim(&CROWD.replace("128K", "3"), &[])] {
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
-    }
 }
 
 #[test]
@@ -196,14 +178,14 @@ fn device_aliases_work_in_keys() {
             "[parameter.\"{name}\"]\nvalue = {value}\nunit = \"{unit}\"\nfrom = \"guess\"\nsource = \"a test\"\n"
         )
     };
-    let said = one("/dev/d0.lanes", 1, "count") + &one("/dev/d0.write.rate", 8, "GB/s");
-    std::fs::write(&file, &said).expect("a file");
+    let both = one("/dev/d0.lanes", 1, "count") + &one("/dev/d0.write.rate", 8, "GB/s");
+    std::fs::write(&file, &both).expect("a file");
     let path = file.to_str().expect("a name");
     let rates = |keys: &[&str]| {
         let keys = keys.iter().flat_map(|key| ["--vary", key]);
         let args: Vec<&str> = ["--json", "--parameters", path].into_iter().chain(keys).collect();
         let output = sim(CROWD, &args);
-        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        assert!(output.status.success(), "{args:?}: {}", said(&output));
         let object: Value = output.json();
         let rows = object["rows"].as_array().expect("rows");
         let key = args[args.len() - 1].split('=').next();
@@ -217,25 +199,21 @@ fn device_aliases_work_in_keys() {
     let by_medium = rates(&["d0.write.rate=1e8,2e8"]);
     assert!((by_medium[1] / by_medium[0] - 2.0).abs() < 0.02, "{by_medium:?}");
     let twice = ["--vary", "d0.lanes=1", "--vary", "/dev/d0.lanes=2"];
-    assert!(text(&sim(CROWD, &twice).stderr).contains("`/dev/d0.lanes` is varied twice"));
-    std::fs::write(&file, said + &one("d0.lanes", 2, "count")).expect("a file");
-    let words = text(&sim(CROWD, &["--parameters", path, "--vary", "depth=1"]).stderr);
+    assert!(said(&sim(CROWD, &twice)).contains("`/dev/d0.lanes` is varied twice"));
+    std::fs::write(&file, both + &one("d0.lanes", 2, "count")).expect("a file");
+    let words = said(&sim(CROWD, &["--parameters", path, "--vary", "depth=1"]));
     assert!(words.contains("another name of the same device"), "{words}");
-}
-
-#[test]
-fn depth_rows_are_unique_integers() {
-    let found: Value = sim(CROWD, &["--json", "--vary", "depth=1..4", "--steps", "7"]).json();
-    let depths: Vec<_> =
-        found["rows"].as_array().expect("rows").iter().map(|row| &row["values"][0]).collect();
-    assert_eq!(depths, [1.0, 2.0, 3.0, 4.0]);
 }
 
 #[test]
 fn misfits_are_explained_with_hint() {
     let wrong = CROWD.replace("'d5'", "'d77'");
+    let odd = CROWD.replace("128K", "3");
+    let odd_block = "has blocks of 512 bytes, and 3 is not a multiple of that";
     for (workload, args, words) in [
         (wrong.as_str(), &[][..], "no device named `d77`"),
+        (&odd, &[], odd_block),
+        (CROWD, &["--vary", "block=3"], odd_block),
         (
             &wrong,
             &[],
@@ -260,7 +238,27 @@ fn misfits_are_explained_with_hint() {
             ", NAME.read.rate and others of a drive (NAME is d0, d1, d2, d3, d4, d5, d6, d7, ...), device",
         ),
         (CROWD, &["--vary", "d0.lanes=3"], "1, 2, 4, 8, 12, 16 or 32 lanes"),
+        (
+            CROWD,
+            &["--vary", "d0.lanes=3"],
+            "hint: `--vary d0.lanes=1,2,4,8,12,16,32` has every number that there is",
+        ),
         (CROWD, &["--vary", "d0.generation=9"], "generations of links are 1 to 6"),
+        (
+            CROWD,
+            &["--vary", "d0.generation=9"],
+            "hint: `--vary d0.generation=1,2,3,4,5,6` has every number",
+        ),
+        (
+            CROWD,
+            &["--vary", "drive.mixed=5"],
+            "hint: `--vary drive.mixed=` or a file of `--parameters` gives it another",
+        ),
+        (
+            CROWD,
+            &["--vary", "pcie.mps=300"],
+            "hint: `--vary pcie.mps=128,256,512,1024,2048,4096` has every number",
+        ),
         (CROWD, &["--vary", "depth"], "there is no `=`"),
         (CROWD, &["--vary", "depth=1", "--vary", "depth=2,4"], "`depth` is varied twice"),
         (CROWD, &["--vary", "depth=0"], "a number above zero"),
@@ -289,41 +287,37 @@ fn misfits_are_explained_with_hint() {
             "hint: `peerlane sim --help` shows such a file",
         ),
     ] {
-        let output = sim(workload, args);
-        assert_eq!(output.status.code(), Some(2), "{words}");
-        assert!(text(&output.stderr).contains(words), "{words}: {}", text(&output.stderr));
+        sim(workload, args).exited(2).says(words);
     }
 }
 
 #[test]
 fn integer_ranges_have_whole_values() {
-    let object: Value =
-        sim(CROWD, &["--json", "--vary", "pcie.tags=1..4", "--steps", "7"]).exited(0).json();
-    let rows = object["rows"].as_array().expect("rows");
-    let tags: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
-    assert_eq!(tags, [1.0, 2.0, 3.0, 4.0]);
+    for key in ["pcie.tags", "depth"] {
+        let range = format!("{key}=1..4");
+        let object: Value =
+            sim(CROWD, &["--json", "--vary", &range, "--steps", "7"]).exited(0).json();
+        let rows = object["rows"].as_array().expect("rows");
+        let values: Vec<f64> = rows.iter().filter_map(|row| row["values"][0].as_f64()).collect();
+        assert_eq!(values, [1.0, 2.0, 3.0, 4.0], "{key}");
+    }
 }
 
 #[test]
 fn variant_values_of_any_size_show() {
-    let shown = text(&sim(CROWD, &["--vary", "switch.latency=80e-9,150e-9"]).stdout);
+    let shown = sim(CROWD, &["--vary", "switch.latency=80e-9,150e-9"]).text();
     let values = shown.lines().skip(2).filter_map(|line| line.split_whitespace().next());
     assert_eq!(values.collect::<Vec<_>>(), ["8e-8", "1.5e-7"], "{shown}");
 }
 
 #[test]
 fn described_device_values_can_vary() {
-    let folder = Scratch::new();
-    let file = folder.at("workload.toml");
     let workload = "kind = 'sweep'\nsource = 'drive0'\ntarget = 'drive1'\nvia = 'fpga:fpga1'\n\
                     routes = ['p2p']\nblocks = ['1M']\n";
-    std::fs::write(&file, workload).expect("a file");
     let rates = |key: &str| -> Vec<f64> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-        command.arg("sim").arg(machine("r7515-10-smartssd")).arg(&file);
-        let output = command.args(["--json", "--vary", key]).output().expect("it runs");
-        assert!(output.status.success(), "{key}: {}", text(&output.stderr));
-        let found: Value = output.json();
+        let machine = machine("r7515-10-smartssd");
+        let found: Value =
+            on_machine(&machine, workload, &["--json", "--vary", key]).exited(0).json();
         let rows = found["rows"].as_array().expect("rows");
         rows.iter().filter_map(|row| row["rates"][0].as_f64()).collect()
     };
@@ -341,7 +335,7 @@ fn described_device_values_can_vary() {
 
 #[test]
 fn closed_form_shows_saturating_depth() {
-    let shown = text(&sim(CROWD, &["--engine", "closed"]).stdout);
+    let shown = sim(CROWD, &["--engine", "closed"]).text();
     assert!(shown.contains("  knee      more than "), "{shown}");
     let of = |depth: &str| {
         let workload = format!("{CROWD}depth = {depth}\n");
@@ -353,7 +347,7 @@ fn closed_form_shows_saturating_depth() {
     let (knee, all) = of("1024");
     let [below, at] = [knee - 1, knee].map(|depth| of(&depth.to_string()).1);
     assert!(below < 0.999 * all && at > 0.999 * all, "{knee}: {below} {at} {all}");
-    let flow = text(&sim(CROWD, &["--engine", "flow"]).stdout);
+    let flow = sim(CROWD, &["--engine", "flow"]).text();
     assert!(!flow.contains("knee"), "{flow}");
 }
 
@@ -370,12 +364,9 @@ fn ethernet_in_bits_is_explained_or_refused() {
                d0 nvme link = '16GT/s x4'; size = '1T'"
         ));
         std::fs::write(&file, machine).expect("a file");
-        let workload = folder.at("workload.toml");
-        let words = "kind = 'stream'\nsource = 'host'\ntarget = 'd0'\nblocks = '1M'\n";
-        std::fs::write(&workload, words).expect("a file");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-        let output = command.arg("sim").arg(&file).arg(&workload).output().expect("it runs");
-        (output.status.code(), text(&output.stderr))
+        let workload = "kind = 'stream'\nsource = 'host'\ntarget = 'd0'\nblocks = '1M'\n";
+        let output = on_machine(file.to_str().expect("a name"), workload, &[]);
+        (output.status.code(), said(&output))
     };
     assert_eq!(of("12.5GB/s"), (Some(0), String::new()));
     let (code, words) = of("100GB/s");
@@ -389,16 +380,12 @@ fn ethernet_in_bits_is_explained_or_refused() {
 #[test]
 fn driveless_machine_has_no_drive_rates() {
     let folder = Scratch::new();
-    let (machine, workload) = (folder.at("gpu.toml"), folder.at("workload.toml"));
+    let machine = folder.at("gpu.toml");
     let words = "name = 'gpu'\nr root-port\n g gpu p2pmem.size = '1G'";
     std::fs::write(&machine, peerlane_testing::machine_text(words)).expect("a file");
-    let words = "kind = 'stream'\nsource = 'host'\ntarget = 'gpu:0'\nblocks = '1M'\n";
-    std::fs::write(&workload, words).expect("a file");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-    command.arg("sim").arg(&machine).arg(&workload).args(["--vary", "speed=1"]);
-    let words = text(&command.output().expect("it runs").stderr);
+    let workload = "kind = 'stream'\nsource = 'host'\ntarget = 'gpu:0'\nblocks = '1M'\n";
     let hint = "hint: one of depth, block, NAME.lanes, NAME.generation (NAME is g), device.";
-    assert!(words.contains(hint), "{words}");
+    on_machine(machine.to_str().expect("a name"), workload, &["--vary", "speed=1"]).says(hint);
 }
 
 #[test]
@@ -415,27 +402,10 @@ fn long_work_reports_on_terminal() {
 }
 
 #[test]
-fn impossible_lanes_list_valid_ones() {
-    for (key, hint) in [
-        ("d0.lanes=3", "hint: `--vary d0.lanes=1,2,4,8,12,16,32` has every number that there is"),
-        ("d0.generation=9", "hint: `--vary d0.generation=1,2,3,4,5,6` has every number"),
-        (
-            "drive.mixed=5",
-            "hint: `--vary drive.mixed=` or a file of `--parameters` gives it another",
-        ),
-        ("pcie.mps=300", "hint: `--vary pcie.mps=128,256,512,1024,2048,4096` has every number"),
-    ] {
-        let output = sim(CROWD, &["--vary", key]);
-        assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
-        assert!(text(&output.stderr).contains(hint), "{}", text(&output.stderr));
-    }
-}
-
-#[test]
 fn table_shows_predicted_routes() {
     let both = CROWD.replace("['p2p']", "['p2p', 'host']");
     let output = sim(&both, &["--engine", "flow"]);
-    let shown = text(&output.stdout);
+    let shown = output.text();
     assert!(!shown.contains("unknown"), "{shown}");
     let rows = |path: &str| {
         let is_of = |line: &&str| line.starts_with("  incast x3") && line.contains(path);
@@ -457,10 +427,8 @@ fn same_prediction_is_not_compared() {
     }
     std::os::unix::fs::symlink(at("one.json"), at("link.json")).expect("a link");
     let compare = |files: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peerlane"));
-        command.args(["bench", "compare"]).args(files.iter().map(|file| at(file)));
-        let output = command.output().expect("it runs");
-        (output.status.code(), text(&output.stdout))
+        let output = peerlane(folder.path(), &[&["bench", "compare"], files].concat());
+        (output.status.code(), output.text())
     };
     let (code, shown) = compare(&["one.json", "other.json"]);
     assert_eq!(code, Some(0), "{shown}");
@@ -479,10 +447,10 @@ fn same_prediction_is_not_compared() {
 
 #[test]
 fn small_cases_are_predicted_by_packets() {
-    let shown = text(&sim(CROWD, &[]).stdout);
+    let shown = sim(CROWD, &[]).text();
     assert!(shown.contains("  engine    tlp: few enough transfers for packets"), "{shown}");
     assert!(shown.contains("  latency   median of a transfer "), "{shown}");
-    let flow = text(&sim(CROWD, &["--engine", "flow"]).stdout);
+    let flow = sim(CROWD, &["--engine", "flow"]).text();
     assert!(flow.contains("  engine    flow: as asked for"), "{flow}");
     assert!(!flow.contains("latency"), "{flow}");
 }

@@ -78,7 +78,10 @@ fn difference_is_named_by_offset() {
     let output = peerlane(folder.path(), &["verify", "source", "target"]);
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains(&format!("1 block; first at offset {place} of the source")), "{said}");
+    assert!(
+        said.contains(&format!("Differing: 1 block; first at offset {place} of the source")),
+        "{said}"
+    );
     assert!(said.contains("different, "), "{said}");
     let (record, status) = verify(folder.path(), &["--length", "17M"]);
     assert_eq!((status, record.bytes.0), (Some(0), 17 << 20), "not in the part before");

@@ -66,15 +66,15 @@ fn of_node(node: &str) -> impl FnMut(Block) -> Option<Block> {
 }
 
 fn one(name: &str, record: &Comparison) -> (RecordVerdict, Section) {
-    let mut blocks = vec![Block::Facts(facts(name, record))];
     let basis = basis(record);
+    let mut blocks = vec![Block::Facts(facts(name, record, basis))];
     if basis == Basis::Emulated {
         let text = "Emulated machine: semantics, not speed. What follows compares times of an emulator \
                     and says nothing about hardware.";
         blocks.push(Block::Text(text.to_owned()));
     }
     blocks.extend(figure(record, basis).map(Block::Figure));
-    blocks.push(Block::Table(cases(record)));
+    blocks.push(Block::Table(cases(record, basis)));
     blocks.extend(record.notes.iter().map(|note| Block::Text(sentence(note))));
     let heading = if record.after.name == record.before.name {
         format!("compare: {}", plain(&record.after.name))
@@ -145,7 +145,7 @@ fn verdict(record: &Comparison, basis: Basis) -> RecordVerdict {
     RecordVerdict { tone, basis: basis_words(basis), text, more }
 }
 
-fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {
+fn facts(name: &str, record: &Comparison, basis: Basis) -> Vec<(&'static str, String)> {
     let run = |run: &ComparedRun| {
         let started = run.started_s.map_or(String::new(), |seconds| format!(", {}", date(seconds)));
         format!(
@@ -156,12 +156,12 @@ fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {
             plain(&run.machine.program)
         )
     };
-    vec![
+    let mut facts = vec![
         ("record", plain(name)),
         ("before", run(&record.before)),
         ("after", run(&record.after)),
         (
-            "measured",
+            "records",
             match record.turns {
                 0 | 1 => "one record of each".to_owned(),
                 turns => {
@@ -169,9 +169,12 @@ fn facts(name: &str, record: &Comparison) -> Vec<(&'static str, String)> {
                 }
             },
         ),
-        ("threshold", format!("{:.1} %", record.threshold * 100.0)),
         ("method", plain(&record.method)),
-    ]
+    ];
+    if basis != Basis::Predicted {
+        facts.push(("threshold", format!("{:.1} %", record.threshold * 100.0)));
+    }
+    facts
 }
 
 fn figure(record: &Comparison, basis: Basis) -> Option<Figure> {
@@ -225,12 +228,10 @@ fn ratio(case: &CaseComparison) -> Option<Ratio> {
     })
 }
 
-fn cases(record: &Comparison) -> Table {
-    let rates = |spread: Option<&Spread>, geometric: Option<f64>| {
-        spread.zip(geometric).map_or_else(Cell::none, |(spread, value)| {
-            let runs = count(spread.count as usize, "run");
-            Cell::number(value, format!("{} (geometric mean of {runs})", rate(value)))
-        })
+fn cases(record: &Comparison, basis: Basis) -> Table {
+    let runs = |spread: Option<&Spread>| spread.map_or(0, |spread| spread.count);
+    let rates = |geometric: Option<f64>| {
+        geometric.map_or_else(Cell::none, |value| Cell::number(value, rate(value)))
     };
     let rows = record
         .cases
@@ -239,8 +240,13 @@ fn cases(record: &Comparison) -> Table {
             let why: Vec<String> = case.reasons.iter().map(Incomparable::to_string).collect();
             vec![
                 Cell::text(&case.case),
-                rates(case.before.as_ref(), case.before_geometric_mean),
-                rates(case.after.as_ref(), case.after_geometric_mean),
+                Cell::text(format!(
+                    "{}, {}",
+                    runs(case.before.as_ref()),
+                    runs(case.after.as_ref())
+                )),
+                rates(case.before_geometric_mean),
+                rates(case.after_geometric_mean),
                 case.ratio.map_or_else(Cell::none, |one| Cell::number(one, format!("{one:.3}"))),
                 case.interval.map_or_else(Cell::none, |(low, high)| {
                     Cell::text(format!("{low:.3} to {high:.3}"))
@@ -248,6 +254,8 @@ fn cases(record: &Comparison) -> Table {
                 case.chance.map_or_else(Cell::none, |one| Cell::number(one, chance(one))),
                 Cell::text(if case.has_regressed {
                     format!("{}, by more than the threshold", case.verdict)
+                } else if basis == Basis::Predicted && case.ratio.is_some() {
+                    format!("{} by the model", case.verdict)
                 } else {
                     case.verdict.to_string()
                 }),
@@ -256,8 +264,10 @@ fn cases(record: &Comparison) -> Table {
         })
         .collect();
     Table::new(
-        "Each case, before and after",
-        vec!["case", "before", "after", "ratio", "interval", "chance", "verdict", "why not"],
+        "Each case, before and after; rates are geometric means of the runs",
+        vec![
+            "case", "runs", "before", "after", "ratio", "interval", "chance", "verdict", "why not",
+        ],
         rows,
     )
 }

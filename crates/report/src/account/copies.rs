@@ -1,8 +1,7 @@
-//! Copies and comparisons.
+//! Copies.
 
 use peerlane_results::{
-    ComparedSource, CompletedCopy, CopyRecord, Percentiles, Reference, Route, TargetOutcome,
-    VerifyMode, VerifyRecord, Warning,
+    CompletedCopy, CopyRecord, Percentiles, Route, TargetOutcome, VerifyMode, Warning,
 };
 use peerlane_units::Bytes;
 
@@ -273,83 +272,4 @@ fn outcomes(record: &CopyRecord) -> Table {
         vec!["source", "target", "outcome", "route", "bytes", "rate", "content"],
         rows,
     )
-}
-
-/// A comparison.
-pub(super) fn verify(name: &str, record: &VerifyRecord) -> (RecordVerdict, Section) {
-    let (content, whole) = match &record.against {
-        Reference::Source(source) if source.mode == VerifyMode::Full => (&source.end.path, ""),
-        Reference::Source(source) => (&source.end.path, " of a sample"),
-        Reference::Manifest(manifest) => (&manifest.path, ""),
-    };
-    let (content, target) = (plain(content), plain(&record.target.path));
-    let (tone, text) = if record.is_equal() {
-        let compared = record.bytes;
-        let text =
-            format!("No difference{whole} between {content} and {target}: {compared} compared.");
-        (Tone::Firm, text)
-    } else {
-        (Tone::Bad, format!("{target} differs from {content}: {}.", differences(record)))
-    };
-    let mut facts = vec![("record", plain(name))];
-    facts.extend(machine_facts(&record.machine));
-    let how = match &record.against {
-        Reference::Source(source) => source.mode.to_string(),
-        Reference::Manifest(manifest) => format!("digests of chunks of {}", manifest.chunk),
-    };
-    facts.push(("compared", format!("{} of {} ({how})", record.bytes, record.length)));
-    facts.push(("time", record.elapsed_ns.to_string()));
-    facts.extend(digests(&record.against));
-    let mut blocks = vec![Block::Facts(facts)];
-    blocks.extend(warnings(&record.warnings));
-    let heading = format!("verify: {content} and {target}");
-    let more = vec![format!("Machine: {}.", plain(&record.machine.name))];
-    (RecordVerdict { tone, basis: "compared", text, more }, Section { heading, blocks })
-}
-
-fn differences(record: &VerifyRecord) -> String {
-    let what = match &record.against {
-        Reference::Source(_) => "block",
-        Reference::Manifest(_) => "chunk",
-    };
-    let mut parts = Vec::new();
-    if record.mismatches > 0 {
-        parts.push(count(usize::try_from(record.mismatches).unwrap_or(usize::MAX), what));
-    }
-    if record.missing > Bytes::ZERO {
-        parts.push(format!("{} missing at the end", record.missing));
-    }
-    if record.surplus > Bytes::ZERO {
-        parts.push(format!("{} too many", record.surplus));
-    }
-    parts.join(", ")
-}
-
-/// Digests of both sides with the first difference, or the root and the first chunk that differs.
-fn digests(against: &Reference) -> Vec<(&'static str, String)> {
-    match against {
-        Reference::Source(source) => {
-            let ComparedSource { digest, first, .. } = source.as_ref();
-            let (algorithm, source) = (plain(&digest.algorithm), plain(&digest.source));
-            let words = format!("{algorithm}: source {source}, target {}", plain(&digest.target));
-            let first = first.as_ref().map(|first| {
-                let length = usize::try_from(first.length.0).unwrap_or(usize::MAX);
-                let (source, target) = (first.source_offset.0, first.target_offset.0);
-                let length = count(length, "byte");
-                (
-                    "first difference",
-                    format!("at {source} of the source, {target} of the target, {length}"),
-                )
-            });
-            [("digest", words)].into_iter().chain(first).collect()
-        }
-        Reference::Manifest(manifest) => {
-            let first = manifest.differing.first().map(|chunk| {
-                let (offset, length) = (chunk.offset.0, chunk.length);
-                let (found, expected) = (plain(&chunk.found), plain(&chunk.expected));
-                ("first difference", format!("{length} at {offset}: {found}, was {expected}"))
-            });
-            [("root", plain(&manifest.root))].into_iter().chain(first).collect()
-        }
-    }
 }

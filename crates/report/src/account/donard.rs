@@ -9,7 +9,7 @@ use crate::donard::{DonardRow, tables};
 use crate::plain::plain;
 
 /// A table for each direction, and a note on the meaning of the ratio.
-pub(super) fn blocks(bench: &BenchRecord) -> Vec<Block> {
+pub(crate) fn blocks(bench: &BenchRecord) -> Vec<Block> {
     let tables = tables(bench);
     let mut blocks: Vec<Block> = tables
         .iter()

@@ -7,7 +7,7 @@ mod case;
 mod compare;
 mod copies;
 mod crowd;
-mod donard;
+pub(crate) mod donard;
 mod headline;
 mod latency;
 mod loads;
@@ -21,6 +21,7 @@ mod rows;
 mod summary;
 mod sweep;
 mod tables;
+mod verify;
 mod ways;
 
 use std::collections::HashMap;
@@ -32,6 +33,8 @@ use crate::chart::ValueKind;
 use crate::document::{Block, Document, Section};
 use crate::plain::{count, plain};
 use crate::record::Record;
+
+pub use verify::no_difference;
 
 /// A record and its name to a person: that of its file.
 #[derive(Debug, Clone)]
@@ -61,7 +64,7 @@ pub(crate) fn document(records: &[Named], title: Option<&str>, drawn: &[Drawn<'_
         let section = match &named.record {
             Record::Bench(record) => bench::section(&named.name, record, drawn),
             Record::Copy(record) => copies::copies(&named.name, record),
-            Record::Verify(record) => copies::verify(&named.name, record),
+            Record::Verify(record) => verify::section(&named.name, record),
             Record::Compare(record) => compare::section(&named.name, record),
             Record::Doctor(record) => machines::doctor(&named.name, record),
             Record::Plan(record) => machines::plans(&named.name, record),

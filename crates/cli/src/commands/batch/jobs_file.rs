@@ -1,16 +1,20 @@
 //! The list of copies of a batch: its lines, combined with the options of the command line.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use peerlane_engine::{CopyOptions, Metadatum, Sparse};
-use peerlane_results::{Asked, RouteChoice, VerifyMode};
-use peerlane_units::{ByteRate, Bytes, Nanos};
-use serde::{Deserialize, Deserializer};
+use clap::{ArgMatches, Args as _, Command, FromArgMatches as _};
+use peerlane_engine::CopyOptions;
+use peerlane_results::Asked;
+use peerlane_units::Nanos;
+use serde::Deserialize;
+use toml::Spanned;
 
-use crate::args::{CopyArgs, size};
+use crate::args::CopyArgs;
 use crate::commands::copy;
 use crate::error::{Failure, Tried};
 use crate::small_file;
+use crate::words::message;
 
 /// The longest list: each copy is planned and remembered before the first begins.
 const JOBS_MAX: usize = 1000;
@@ -29,39 +33,35 @@ pub(super) struct BatchJob {
     pub(super) timeout: Nanos,
 }
 
+/// Keys of a copy: options of the command line, by their names, and its ends.
+const KEYS: [&str; 16] = [
+    "source",
+    "target",
+    "targets",
+    "route",
+    "via",
+    "block",
+    "depth",
+    "offset",
+    "length",
+    "target-offset",
+    "verify",
+    "force",
+    "sparse",
+    "preserve",
+    "limit",
+    "timeout",
+];
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JobsTable {
     #[serde(default)]
-    copy: Vec<JobEntry>,
+    copy: Vec<JobTable>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct JobEntry {
-    source: String,
-    target: Option<String>,
-    #[serde(default)]
-    targets: Vec<String>,
-    route: Option<RouteChoice>,
-    via: Option<String>,
-    #[serde(default, deserialize_with = "block")]
-    block: Option<Bytes>,
-    #[serde(default, deserialize_with = "depth")]
-    depth: Option<u32>,
-    offset: Option<Bytes>,
-    #[serde(default, deserialize_with = "length")]
-    length: Option<Bytes>,
-    target_offset: Option<Bytes>,
-    verify: Option<VerifyMode>,
-    force: Option<bool>,
-    sparse: Option<Sparse>,
-    preserve: Option<Vec<Metadatum>>,
-    #[serde(default, deserialize_with = "rate")]
-    limit: Option<ByteRate>,
-    #[serde(default, deserialize_with = "timeout")]
-    timeout: Option<Nanos>,
-}
+/// The values of one copy, with their places in the text.
+type JobTable = BTreeMap<String, Spanned<toml::Value>>;
 
 /// Reads the list.
 ///
@@ -84,86 +84,74 @@ pub(super) fn read(path: &Path, args: &CopyArgs) -> Result<Vec<BatchJob>, Failur
         }
         _ => {}
     }
-    let jobs = file.copy.into_iter().enumerate().map(|(number, entry)| {
-        entry.job(args).map_err(|what| wrong(format!("copy {}: {what}", number + 1)))
+    let jobs = file.copy.iter().enumerate().map(|(number, table)| {
+        job(table, args, &text).map_err(|what| wrong(format!("copy {}: {what}", number + 1)))
     });
     jobs.collect()
 }
 
-impl JobEntry {
-    fn job(self, args: &CopyArgs) -> Result<BatchJob, String> {
-        let targets = match (self.target, self.targets) {
-            (Some(target), targets) if targets.is_empty() => vec![target],
-            (None, targets) if !targets.is_empty() => targets,
-            (None, _) => return Err("it has no `target`".to_owned()),
-            (Some(_), _) => return Err("it has `target` and `targets`".to_owned()),
-        };
-        let defaults = args.transfer.defaults();
-        let asked = Asked {
-            source: self.source,
-            target: String::new(),
-            route: self.route.unwrap_or(defaults.route),
-            via: self.via.or(defaults.via),
-            block: self.block.unwrap_or(defaults.block),
-            depth: self.depth.unwrap_or(defaults.depth),
-            offset: self.offset.unwrap_or(defaults.offset),
-            length: self.length.or(defaults.length),
-            target_offset: self.target_offset.unwrap_or(defaults.target_offset),
-            verify: self.verify.unwrap_or(defaults.verify),
-            force: self.force.unwrap_or(defaults.force),
-            stages: Vec::new(),
-        };
-        Ok(BatchJob {
-            asked: (targets.into_iter()).map(|target| Asked { target, ..asked.clone() }).collect(),
-            options: CopyOptions {
-                sparse: self.sparse.unwrap_or(args.sparse),
-                preserve: self.preserve.unwrap_or_else(|| args.preserve.clone()),
-                limit: self.limit,
-                ..copy::options(args)
-            },
-            timeout: self.timeout.unwrap_or(args.transfer.timeout),
-        })
-    }
-}
-
-/// A number or a text, as on the command line.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Word {
-    Number(u64),
-    Text(String),
-}
-
-fn word<'de, D: Deserializer<'de>, T>(
-    deserializer: D,
-    read: impl FnOnce(&str) -> Result<T, String>,
-) -> Result<Option<T>, D::Error> {
-    let text = match Word::deserialize(deserializer)? {
-        Word::Number(number) => number.to_string(),
-        Word::Text(text) => text,
+/// One copy: its values replace those of the command line, as options given again would.
+fn job(table: &JobTable, args: &CopyArgs, text: &str) -> Result<BatchJob, String> {
+    let values = |key: &str| table.get(key).map(|value| words(value.get_ref())).transpose();
+    let targets = match (values("target")?, values("targets")?.unwrap_or_default()) {
+        (Some(target), targets) if targets.is_empty() => target,
+        (None, targets) if !targets.is_empty() => targets,
+        (None, _) => return Err("it has no `target`".to_owned()),
+        (Some(_), _) => return Err("it has `target` and `targets`".to_owned()),
     };
-    read(&text).map(Some).map_err(serde::de::Error::custom)
-}
-
-fn block<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
-    word(deserializer, size::block)
-}
-
-fn length<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Bytes>, D::Error> {
-    word(deserializer, size::length)
-}
-
-fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ByteRate>, D::Error> {
-    word(deserializer, size::rate)
-}
-
-fn depth<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
-    word(deserializer, |text| match text.parse() {
-        Ok(depth @ 1..=1024) => Ok(depth),
-        _ => Err(format!("`{text}` is not a number from 1 to 1024")),
+    let source = values("source")?.ok_or("it has no `source`")?;
+    let ends: Vec<String> = ["--".to_owned()].into_iter().chain(source).chain(targets).collect();
+    let mut options = Vec::new();
+    for (key, value) in table {
+        let here = |what: String| {
+            format!("line {}: {what}", 1 + text[..value.span().start].matches('\n').count())
+        };
+        if !KEYS.contains(&key.as_str()) {
+            return Err(here(format!("unknown key `{key}`, expected one of {}", KEYS.join(", "))));
+        }
+        let option = match (key.as_str(), value.get_ref()) {
+            ("source" | "target" | "targets", _) => continue,
+            ("force", toml::Value::Boolean(_)) => continue,
+            (_, value) => format!("--{key}={}", words(value).map_err(here)?.join(",")),
+        };
+        matches(std::iter::once(&option).chain(&ends)).map_err(|error| here(message(&error)))?;
+        options.push(option);
+    }
+    let force = table.get("force").and_then(|value| value.get_ref().as_bool());
+    if force.unwrap_or(args.transfer.force) {
+        options.push("--force".to_owned());
+    }
+    let mut own = args.clone();
+    own.limit = None;
+    matches(options.iter().chain(&ends))
+        .and_then(|matches| own.update_from_arg_matches(&matches))
+        .map_err(|error| message(&error))?;
+    Ok(BatchJob {
+        asked: own.transfer.asked(),
+        options: copy::options(&own),
+        timeout: own.transfer.timeout,
     })
 }
 
-fn timeout<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
-    word(deserializer, size::duration)
+/// Reads options as the command line does, without defaults: a value that is left out is not replaced.
+fn matches<'a>(words: impl Iterator<Item = &'a String>) -> Result<ArgMatches, clap::Error> {
+    let command = CopyArgs::augment_args_for_update(Command::new("copy").no_binary_name(true));
+    command.mut_args(|arg| arg.default_value(None)).try_get_matches_from(words)
+}
+
+/// The words of a text, a number, or a list of texts.
+fn words(value: &toml::Value) -> Result<Vec<String>, String> {
+    match value {
+        toml::Value::String(text) => Ok(vec![text.clone()]),
+        toml::Value::Integer(number) => Ok(vec![number.to_string()]),
+        toml::Value::Array(several) => {
+            let one = |value: &toml::Value| value.as_str().map(str::to_owned);
+            several
+                .iter()
+                .map(one)
+                .collect::<Option<_>>()
+                .ok_or("a list holds texts only".to_owned())
+        }
+        other => Err(format!("a {} has no place here", other.type_str())),
+    }
 }

@@ -74,7 +74,7 @@ fn predictions_are_compared_without_test() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}{}", said(&output));
     assert!(text.contains("both are predicted") && text.contains("slower by the model"), "{text}");
-    for word in ["sure", "Welch", "threshold", " to 0."] {
+    for word in ["confidence", "Welch", "threshold", " to 0."] {
         assert!(!text.contains(word), "{word}: {text}");
     }
 }

@@ -12,7 +12,7 @@ use super::layout::{
 use super::load::{CarriedLoad, LoadScale, Loads};
 use super::width::{cut, wide, wrapped};
 use crate::ink::{Paper, Rules};
-use crate::machine::text::{heading, label, port_kind, redirects, speed};
+use crate::machine::text::{heading, port_kind, redirects, speed};
 use crate::plain::escape;
 
 /// Widest line of a link, and most width for a GB/s.
@@ -467,9 +467,9 @@ fn leaves(
         half * 2.0
     ));
     let name = match members {
-        [_] => label(fabric, id),
+        [_] => layout.labels.of(id),
         [.., last] => {
-            format!("{} .. {} ({})", label(fabric, id), label(fabric, *last), members.len())
+            format!("{} .. {} ({})", layout.labels.of(id), layout.labels.of(*last), members.len())
         }
         [] => String::new(),
     };

@@ -7,7 +7,7 @@ use peerlane_reach::Detail;
 
 use super::matrix::MOST_COLUMNS;
 use super::width::wide;
-use crate::machine::text::{FunctionTree, memory_label};
+use crate::machine::text::{FunctionTree, Labels};
 
 /// Left and right margin.
 pub(super) const MARGIN: f64 = 24.0;
@@ -72,6 +72,7 @@ pub(super) enum NodeContent {
 /// Positions of all nodes and lines.
 #[derive(Debug)]
 pub(super) struct DrawingLayout {
+    pub(super) labels: Labels,
     pub(super) roots: Vec<DrawnNode>,
     /// Functions by line.
     pub(super) rows: Vec<Vec<FunctionId>>,
@@ -86,7 +87,7 @@ pub(super) struct DrawingLayout {
 
 impl DrawingLayout {
     pub(super) fn new(fabric: &Fabric, detail: Detail, purpose: Purpose) -> Self {
-        let tree = FunctionTree::new(fabric);
+        let (tree, labels) = (FunctionTree::new(fabric), Labels::new(fabric));
         let mut rows = Vec::new();
         let mut roots = Vec::new();
         for index in 0..fabric.bridges.len() {
@@ -104,7 +105,7 @@ impl DrawingLayout {
         }
         let row_height = if rows.len() <= ROOMY { 40.0 } else { 22.0 };
         let has_columns = purpose == Purpose::Reach && !fabric.memories().is_empty();
-        let top = TOP + if has_columns { head(fabric) } else { 0.0 };
+        let top = TOP + if has_columns { head(fabric, &labels) } else { 0.0 };
         let mut leaf_x: f64 = MARGIN + BRIDGE_WIDTH + 120.0;
         let grid = NodeGrid { fabric, purpose, top, row_height };
         for root in &mut roots {
@@ -116,7 +117,7 @@ impl DrawingLayout {
         let bottom = top + row_height * rows.len().max(1) as f64;
         let roles = if purpose == Purpose::Loads { ROLE_WIDTH } else { 0.0 };
         let width = leaf_x + LABEL_WIDTH + roles + MARGIN;
-        Self { roots, rows, row_height, leaf_x, top, bottom, width }
+        Self { labels, roots, rows, row_height, leaf_x, top, bottom, width }
     }
 
     pub(super) fn is_roomy(&self) -> bool {
@@ -130,9 +131,9 @@ impl DrawingLayout {
 }
 
 /// Room for the names of memories; a column of several has two names.
-fn head(fabric: &Fabric) -> f64 {
+fn head(fabric: &Fabric, labels: &Labels) -> f64 {
     let memories = fabric.memories();
-    let names = memories.iter().map(|one| wide(&memory_label(fabric, one.function, one.kind)));
+    let names = memories.iter().map(|one| wide(&labels.memory(fabric, one.function, one.kind)));
     let longest = names.fold(0.0, f64::max);
     let count = if memories.len() > MOST_COLUMNS { 2.0 } else { 1.0 };
     (longest * count * STEEP + 16.0).min(HEAD)

@@ -8,7 +8,7 @@ use peerlane_reach::{MapType, Matrix, representatives};
 use super::draw::DrawingSheet;
 use super::layout::{DrawingLayout, LABEL_WIDTH, MARGIN};
 use super::width::cut;
-use crate::machine::text::{is_shown, label, memory_label, reasons};
+use crate::machine::text::{is_shown, reasons};
 use crate::plain::escape;
 
 /// Width of a column, and where there are many.
@@ -39,11 +39,11 @@ impl MatrixColumns {
             .iter()
             .map(|peers| {
                 let first = peers.members[0];
-                let name = memory_label(fabric, first, kinds[&first]);
+                let name = layout.labels.memory(fabric, first, kinds[&first]);
                 match peers.members.as_slice() {
                     [_] => name,
                     [.., last] => {
-                        let last = memory_label(fabric, *last, kinds[last]);
+                        let last = layout.labels.memory(fabric, *last, kinds[last]);
                         format!("{name} .. {}", last.split_once(':').map_or("", |(_, last)| last))
                     }
                     [] => name,
@@ -136,7 +136,7 @@ pub(super) fn draw(
                 r##"<g {pair}><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
                 escape(&format!(
                     "{} and {}: {}{hops}",
-                    label(fabric, members[0]),
+                    layout.labels.of(members[0]),
                     table.names[index],
                     words(cell.map)
                 ))

@@ -2,6 +2,8 @@
 
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 
+use crate::machine::text::Labels;
+
 /// The labels of one function: address, word in commands, kind.
 pub(super) struct DeviceLabels {
     address: String,
@@ -10,11 +12,11 @@ pub(super) struct DeviceLabels {
 }
 
 impl DeviceLabels {
-    pub(super) fn new(fabric: &Fabric, id: FunctionId) -> Self {
+    pub(super) fn new(fabric: &Fabric, words: &Labels, id: FunctionId) -> Self {
         let function = fabric.function(id);
         Self {
             address: function.address_or_name(),
-            name: fabric.device_word(id),
+            name: words.word(id).to_owned(),
             kind: kind(function.kind),
         }
     }

@@ -4,9 +4,10 @@ use peerlane_fabric::{Fabric, FunctionId, LinkSpeed};
 
 use super::device::DeviceLabels;
 use super::gauge::Gauge;
+use crate::machine::text::Labels;
 
 /// Rates, lanes and downgrades of the links above the functions.
-pub(super) fn families(fabric: &Fabric, functions: &[FunctionId]) -> Vec<Gauge> {
+pub(super) fn families(fabric: &Fabric, words: &Labels, functions: &[FunctionId]) -> Vec<Gauge> {
     let mut rate = Gauge::new(
         "peerlane_link_bytes_per_second",
         "Rate of the link above the device as trained, in one direction, after line encoding.",
@@ -27,7 +28,7 @@ pub(super) fn families(fabric: &Fabric, functions: &[FunctionId]) -> Vec<Gauge> 
     );
     for &id in functions {
         let Some(link) = fabric.function(id).link else { continue };
-        let device = DeviceLabels::new(fabric, id);
+        let device = DeviceLabels::new(fabric, words, id);
         let labels = device.labels();
         let maximum = fabric.trainable(id);
         rate.add(&labels, link.current.map(|speed| speed.raw_rate().0));

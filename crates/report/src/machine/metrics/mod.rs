@@ -18,16 +18,18 @@ use std::fmt::Write as _;
 
 use peerlane_fabric::{Fabric, FunctionId};
 
+use super::text::Labels;
+
 /// Beginning of every text of gauges: the first family always has its lines.
 pub const GAUGES_MARK: &str = "# HELP peerlane_";
 
 /// The machine as text that OpenMetrics 1.0 and the Prometheus text format 0.0.4 both take.
 pub fn openmetrics(fabric: &Fabric) -> String {
-    let functions = on_payload_paths(fabric);
+    let (functions, labels) = (on_payload_paths(fabric), Labels::new(fabric));
     let families = [
-        links::families(fabric, &functions),
-        acs::families(fabric, &functions),
-        p2pmem::families(fabric),
+        links::families(fabric, &labels, &functions),
+        acs::families(fabric, &labels, &functions),
+        p2pmem::families(fabric, &labels),
         pairs::families(fabric),
         remote::families(fabric),
         uses::families(fabric),

@@ -4,9 +4,10 @@ use peerlane_fabric::Fabric;
 
 use super::device::DeviceLabels;
 use super::gauge::Gauge;
+use crate::machine::text::Labels;
 
 /// Presence of the layer; size, free bytes and publication of each pool.
-pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
+pub(super) fn families(fabric: &Fabric, words: &Labels) -> Vec<Gauge> {
     let mut layer = Gauge::new("peerlane_kernel_p2pdma", "1 if the kernel is built with P2PDMA.");
     layer.add(&[], fabric.kernel.has_p2pdma.map(u64::from));
     let mut size = Gauge::new(
@@ -21,7 +22,7 @@ pub(super) fn families(fabric: &Fabric) -> Vec<Gauge> {
     );
     for (id, function) in fabric.iter() {
         let Some(pool) = function.p2pmem else { continue };
-        let device = DeviceLabels::new(fabric, id);
+        let device = DeviceLabels::new(fabric, words, id);
         let labels = device.labels();
         size.add(&labels, Some(pool.size.0));
         free.add(&labels, Some(pool.available.0));

@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use peerlane_fabric::{Fabric, FunctionId, Parent};
 use peerlane_reach::{RouteState, judged_of};
 
-use super::label;
+use super::Labels;
 use super::lines::{details, heading, line};
 use super::pairs::{PairStates, STATES, devices};
 use crate::plain::plain;
 
 /// The device in a line and its details, then ports up to the host bridge, then its pairs by state.
 pub fn device(fabric: &Fabric, id: FunctionId) -> String {
-    let mut text = format!("{}\n", plain(&line(fabric, id)));
+    let labels = Labels::new(fabric);
+    let mut text = format!("{}\n", plain(&line(fabric, &labels, id)));
     // Writing to a String cannot fail.
     for detail in details(fabric, id) {
         let _ = writeln!(text, "    {}", plain(&detail));
@@ -20,16 +21,16 @@ pub fn device(fabric: &Fabric, id: FunctionId) -> String {
     let _ = writeln!(text, "on {}\n\npath to the CPU:", heading(fabric));
     let mut parent = fabric.function(id).parent;
     while let Parent::Function(port) = parent {
-        let _ = writeln!(text, "  {}", plain(&line(fabric, port)));
+        let _ = writeln!(text, "  {}", plain(&line(fabric, &labels, port)));
         parent = fabric.function(port).parent;
     }
     let bridge = &fabric.bridges[fabric.bridge_of(id).0];
     let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
     let _ = writeln!(text, "  {} host bridge{node}", plain(&bridge.name));
-    text + &states_of(fabric, id)
+    text + &states_of(fabric, &labels, id)
 }
 
-fn states_of(fabric: &Fabric, id: FunctionId) -> String {
+fn states_of(fabric: &Fabric, labels: &Labels, id: FunctionId) -> String {
     let states = PairStates::new(fabric, judged_of(fabric, id));
     let others = devices(fabric).into_iter().filter(|&other| other != id);
     let others: Vec<(FunctionId, RouteState)> =
@@ -37,7 +38,7 @@ fn states_of(fabric: &Fabric, id: FunctionId) -> String {
     let mut text = String::new();
     for (state, _, meaning) in STATES {
         let names = others.iter().filter(|(_, found)| *found == state);
-        let names: Vec<String> = names.map(|&(other, _)| label(fabric, other)).collect();
+        let names: Vec<String> = names.map(|&(other, _)| labels.of(other)).collect();
         if names.is_empty() {
             continue;
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::port_kind;
+use super::{Labels, port_kind};
 use crate::plain::plain;
 use peerlane_fabric::{
     DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, Link, LinkSpeed,
@@ -44,7 +44,7 @@ pub(super) fn is_unclear(fabric: &Fabric, function: &Function) -> bool {
 }
 
 /// Kind of a function, its location and its speed.
-pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
+pub(super) fn line(fabric: &Fabric, labels: &Labels, id: FunctionId) -> String {
     let function = fabric.function(id);
     let mut text = function.name.clone();
     if let Some(address) = function.address.map(|address| address.to_string()) {
@@ -56,7 +56,7 @@ pub(super) fn line(fabric: &Fabric, id: FunctionId) -> String {
         if is_unclear(fabric, function) { "class not shown" } else { port_kind(function.kind) };
     let _ = write!(text, " ({kind})");
     if function.kind == FunctionKind::Gpu && fabric.moves_payload(id) {
-        let word = fabric.device_word(id);
+        let word = labels.word(id);
         if word != function.name {
             let _ = write!(text, " {word}");
         }

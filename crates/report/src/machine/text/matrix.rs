@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use peerlane_fabric::{Fabric, MemoryKind};
 use peerlane_reach::{Detail, MapType, Matrix, MatrixCell, Peers};
 
+use super::Labels;
 use super::lines::is_unclear;
-use super::{label, memory_label};
 
 /// Widest table with a column for every initiator.
 const WIDEST: usize = 110;
@@ -28,7 +28,7 @@ const LEGEND: [(MapType, char, &str); 5] = [
 ];
 
 /// The table of memories and initiators, and the reasons of refusals.
-pub(super) fn text(fabric: &Fabric) -> String {
+pub(super) fn text(fabric: &Fabric, labels: &Labels) -> String {
     let mut matrix = Matrix::new(fabric, Detail::Grouped);
     if fabric.functions.is_empty() {
         return "No PCI function is to be seen here: there is none, or the tree or description leaves them \
@@ -53,7 +53,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
     let mut grouped = members(&matrix.memories) > MOST_ROWS;
     if !grouped {
         let each = Matrix::new(fabric, Detail::Each);
-        match TextMatrix::new(fabric, &each).filter(|table| table.width() <= WIDEST) {
+        match TextMatrix::new(fabric, labels, &each).filter(|table| table.width() <= WIDEST) {
             Some(table) => text += &table.text(),
             None => grouped = true,
         }
@@ -62,7 +62,7 @@ pub(super) fn text(fabric: &Fabric) -> String {
         }
     }
     if grouped {
-        text += &groups(fabric, &matrix);
+        text += &groups(fabric, labels, &matrix);
     }
     text.push('\n');
     for (map, sign, meaning) in LEGEND {
@@ -133,16 +133,16 @@ struct TextMatrix {
 }
 
 impl TextMatrix {
-    fn new(fabric: &Fabric, matrix: &Matrix) -> Option<Self> {
+    fn new(fabric: &Fabric, labels: &Labels, matrix: &Matrix) -> Option<Self> {
         let memories = fabric.memories();
         let columns: Vec<String> =
-            matrix.initiators.iter().map(|peers| label(fabric, peers.members[0])).collect();
+            matrix.initiators.iter().map(|peers| labels.of(peers.members[0])).collect();
         let rows = memories
             .iter()
             .zip(&matrix.cells)
             .map(|(memory, cells)| {
                 let size = memory.size.map(|size| format!(" {size}")).unwrap_or_default();
-                let name = memory_label(fabric, memory.function, memory.kind) + &size;
+                let name = labels.memory(fabric, memory.function, memory.kind) + &size;
                 let codes = cells.iter().zip(&matrix.initiators).map(|(&cell, peers)| {
                     if peers.members == [memory.function] { String::new() } else { code(cell) }
                 });
@@ -180,17 +180,17 @@ impl TextMatrix {
 }
 
 /// A table of groups with their members.
-fn groups(fabric: &Fabric, matrix: &Matrix) -> String {
+fn groups(fabric: &Fabric, labels: &Labels, matrix: &Matrix) -> String {
     let mut text = String::new();
     let kinds: std::collections::HashMap<_, _> =
         fabric.memories().into_iter().map(|memory| (memory.function, memory.kind)).collect();
     let memories = matrix.memories.iter().map(|peers| {
-        names(peers.members.iter().map(|&id| memory_label(fabric, id, kinds[&id])).collect())
+        names(peers.members.iter().map(|&id| labels.memory(fabric, id, kinds[&id])).collect())
     });
     let initiators = matrix
         .initiators
         .iter()
-        .map(|peers| names(peers.members.iter().map(|&id| label(fabric, id)).collect()));
+        .map(|peers| names(peers.members.iter().map(|&id| labels.of(id)).collect()));
     let (memories, initiators): (Vec<_>, Vec<_>) = (memories.collect(), initiators.collect());
     if matrix.initiators.len() > MOST_GROUPS {
         for (name, row) in memories.iter().zip(&matrix.cells) {

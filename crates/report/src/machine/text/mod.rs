@@ -11,7 +11,7 @@ mod tree;
 use peerlane_fabric::Fabric;
 
 pub use device::device;
-pub(crate) use label::{label, memory_label, port_kind};
+pub(crate) use label::{Labels, port_kind};
 pub(crate) use lines::{heading, redirects, speed};
 pub(crate) use matrix::{is_shown, reasons};
 pub use pairs::pairs;
@@ -20,10 +20,11 @@ pub(crate) use tree::FunctionTree;
 /// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A
 /// pasted text has an account of the part that was read, below the first line.
 pub fn topo(fabric: &Fabric) -> String {
-    let (tree, remote) = (FunctionTree::new(fabric).text(), remote::text(fabric));
+    let labels = Labels::new(fabric);
+    let (tree, remote) = (FunctionTree::new(fabric).text(&labels), remote::text(fabric));
     let read = fabric.account.as_ref().map(|account| format!("{}\n", account.summary()));
     let read = read.unwrap_or_default();
-    format!("{}\n{read}{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
+    format!("{}\n{read}{tree}{remote}\n{}", heading(fabric), matrix::text(fabric, &labels))
 }
 
 #[cfg(test)]

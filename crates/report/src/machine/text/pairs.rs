@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind};
 use peerlane_reach::{JudgedPairs, Pair, RouteState, Verdict, judged_pairs};
 
-use super::{label, port_kind};
+use super::{Labels, port_kind};
 
 /// Columns in this order, as `nvidia-smi` has GPUs before NICs.
 const KINDS: [FunctionKind; 4] =
@@ -44,7 +44,8 @@ pub fn pairs(fabric: &Fabric) -> String {
 
 /// Names of rows and columns with a cell for each two.
 fn grid(fabric: &Fabric, devices: &[FunctionId], table: &[Vec<Option<RouteState>>]) -> String {
-    let names: Vec<String> = devices.iter().map(|&id| label(fabric, id)).collect();
+    let labels = Labels::new(fabric);
+    let names: Vec<String> = devices.iter().map(|&id| labels.of(id)).collect();
     let rows: Vec<String> = devices
         .iter()
         .zip(&names)

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use peerlane_fabric::{BridgeId, Fabric, FunctionId, Parent};
 
+use super::Labels;
 use super::lines::{details, is_unclear, line};
 use crate::plain::plain;
 
@@ -69,7 +70,7 @@ impl<'a> FunctionTree<'a> {
     }
 
     /// The tree as text.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, labels: &Labels) -> String {
         let mut text = String::new();
         let shown: Vec<_> = (0..self.fabric.bridges.len())
             .map(|index| (BridgeId(index), self.below_bridge(BridgeId(index))))
@@ -81,22 +82,27 @@ impl<'a> FunctionTree<'a> {
             let bridge = &self.fabric.bridges[bridge.0];
             let node = bridge.numa_node.map(|node| format!(", node {node}")).unwrap_or_default();
             let _ = writeln!(text, "{} {} host bridge{node}", branch(last), plain(&bridge.name));
-            self.children(&below, stem(last), &mut text);
+            self.children(labels, &below, stem(last), &mut text);
         }
         text + &self.rest(count)
     }
 
-    fn children(&self, below: &[FunctionId], indent: &str, text: &mut String) {
+    fn children(&self, labels: &Labels, below: &[FunctionId], indent: &str, text: &mut String) {
         for (index, &id) in below.iter().enumerate() {
             let last = index + 1 == below.len();
-            let _ = writeln!(text, "{indent}{} {}", branch(last), plain(&line(self.fabric, id)));
+            let _ = writeln!(
+                text,
+                "{indent}{} {}",
+                branch(last),
+                plain(&line(self.fabric, labels, id))
+            );
             let deeper = self.below(id);
             let indent = format!("{indent}{}", stem(last));
             let gap = if deeper.is_empty() { "   " } else { "|  " };
             for detail in details(self.fabric, id) {
                 let _ = writeln!(text, "{indent}{gap} {}", plain(&detail));
             }
-            self.children(&deeper, &indent, text);
+            self.children(labels, &deeper, &indent, text);
         }
     }
 
