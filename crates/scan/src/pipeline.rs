@@ -191,7 +191,8 @@ pub(crate) fn hear(
         match (ended, event) {
             (Some(ended), _) if ended.elapsed() >= grace => return,
             (None, Some(event)) => {
-                if !tell.as_mut().is_some_and(|tell| tell(event, clocks.busy())) {
+                let is_wanted = tell.as_mut().is_some_and(|tell| tell(event, clocks.busy()));
+                if !is_wanted {
                     enough.store(true, Ordering::Relaxed);
                     tell = None;
                 }
