@@ -7,6 +7,7 @@
 pub(crate) mod account;
 mod cufile;
 mod driver;
+mod lab;
 mod network;
 mod nvidia;
 mod storage;
@@ -15,9 +16,11 @@ mod window;
 use std::path::PathBuf;
 
 use peerlane_units::{ByteRate, Bytes};
+use serde::{Deserialize, Serialize};
 
 pub use cufile::{CufileConfiguration, CufileValue};
 pub use driver::DriverBinding;
+pub use lab::{FailingRequest, FailureCount, InjectedError, LabBoot, LabDrive};
 pub use network::{NetworkLocation, RemoteDrive, host_and_port};
 pub use nvidia::NvidiaDriver;
 pub use storage::{
@@ -93,15 +96,19 @@ pub enum Origin {
 }
 
 /// Known facts about the kernel.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Kernel {
     /// `uname -r`.
     pub release: Option<String>,
     /// True when it is built with `CONFIG_PCI_P2PDMA`; `None` where that cannot be seen.
+    #[serde(rename = "p2pdma")]
     pub has_p2pdma: Option<bool>,
     /// True when it is built with `CONFIG_HSA_AMD_P2P`, without which amdgpu of the kernel gives no peer access.
+    #[serde(rename = "amd_p2p")]
     pub has_amd_p2p: Option<bool>,
     /// True when it is built with `CONFIG_DMABUF_MOVE_NOTIFY`; [`Kernel::notifies_moves`] knows more.
+    #[serde(rename = "move_notify")]
     pub has_move_notify: Option<bool>,
     /// The parameters it was booted with (`/proc/cmdline`), those that bear on devices only.
     pub parameters: Option<Vec<String>>,
@@ -116,6 +123,7 @@ pub struct Kernel {
     /// seen.
     pub modules: Option<Vec<Module>>,
     /// Modules that another tool's text shows as loaded, if the whole list is unknown.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub seen_modules: Vec<Module>,
 }
 
@@ -156,7 +164,8 @@ impl Kernel {
 }
 
 /// A loaded kernel module.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Module {
     /// Its name, `nvidia_fs`.
     pub name: String,
@@ -165,7 +174,8 @@ pub struct Module {
 }
 
 /// Known facts about the CPU; the kernel's decision depends on vendor and family.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Cpu {
     /// `vendor_id` of `/proc/cpuinfo`, for instance `AuthenticAMD`.
     pub vendor: Option<String>,
@@ -188,7 +198,8 @@ impl Cpu {
 }
 
 /// Translation of device addresses by an IOMMU.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum IommuMode {
     /// No IOMMU, or none in use.
     Off,
@@ -234,7 +245,8 @@ impl HostBridge {
 }
 
 /// The part of the root bus of a host bridge that a description lists.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum RootBus {
     /// Every function.
     #[default]
@@ -266,13 +278,15 @@ pub struct PeerAccess {
 }
 
 /// Capabilities that `nvidia-smi topo -p2p` shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PeerCapability {
     /// Reads.
     Read,
     /// Writes.
     Write,
     /// NVLink.
+    #[serde(rename = "nvlink")]
     NvLink,
     /// Atomic operations.
     Atomics,
@@ -284,7 +298,8 @@ pub enum PeerCapability {
 
 /// Layers between a system and the hardware. They hide parts of it; a name is `None` where no sign
 /// of one was seen.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Environment {
     /// Hypervisor below this system: `KVM`, `VMware`.
     pub hypervisor: Option<String>,
@@ -293,6 +308,7 @@ pub struct Environment {
     /// Memory encryption of a confidential guest: `TDX`, `SEV-SNP`.
     pub confidential: Option<String>,
     /// The database of udev (`/run/udev`) is there; `None` where that is not shown.
+    #[serde(rename = "udev")]
     pub has_udev: Option<bool>,
 }
 
@@ -316,7 +332,8 @@ pub enum Parent {
 }
 
 /// The kind of a function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FunctionKind {
     /// A port of the root complex.
     RootPort,
@@ -325,6 +342,7 @@ pub enum FunctionKind {
     /// A port of a switch that faces away from the root.
     DownstreamPort,
     /// Another bridge, conventional PCI included.
+    #[serde(rename = "bridge")]
     OtherBridge,
     /// An NVMe controller.
     Nvme,
@@ -541,75 +559,6 @@ pub struct P2pMem {
     pub allocate: Option<u32>,
     /// Rates of reads and writes; only a machine file has them.
     pub rates: Rates,
-}
-
-/// The lab's boot settings of a machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LabBoot {
-    /// QEMU CPU model; `max` has no host-bridge peer-to-peer in the kernel's eyes, `EPYC` has.
-    pub cpu: String,
-    /// Virtual CPUs.
-    pub cpus: u32,
-    /// Guest memory.
-    pub memory: Bytes,
-    /// Further kernel parameters.
-    pub kernel_args: Vec<String>,
-}
-
-impl Default for LabBoot {
-    fn default() -> Self {
-        Self { cpu: "max".to_owned(), cpus: 2, memory: Bytes::mib(1024), kernel_args: Vec::new() }
-    }
-}
-
-/// Emulation of a function in the lab; empty for all but drives and cards.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct LabDrive {
-    /// Rate limit, reads and writes together.
-    pub throttle: Option<ByteRate>,
-    /// NVMe MDTS as a power of two of 4 KiB pages.
-    pub mdts: Option<u8>,
-    /// Type of protection information, 1 to 3, kept in 8 bytes with each block (NVM Command Set,
-    /// "End-to-end Data Protection"); `None` for none.
-    pub protection: Option<u8>,
-    /// Set when the drive's subsystem says that it may have several controllers. The kernel then
-    /// makes a multipath head of its namespace.
-    pub multipath: bool,
-    /// Requests that fail.
-    pub errors: Vec<InjectedError>,
-    /// Set when its memory is a BAR backed by RAM of the host, standing in for a card that lends
-    /// its memory.
-    pub is_ram_bar: bool,
-}
-
-/// Requests of an emulated drive that fail with an error of the medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct InjectedError {
-    /// The kind of request.
-    pub on: FailingRequest,
-    /// The sector of 512 bytes whose touch fails, whatever the drive's block size is.
-    pub sector: u32,
-    /// Number of failures.
-    pub times: FailureCount,
-}
-
-/// A kind of request that can be made to fail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailingRequest {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-}
-
-/// Number of times that a request fails.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum FailureCount {
-    /// The first one only: a transient error.
-    Once,
-    /// Every one: a permanent error.
-    #[default]
-    Always,
 }
 
 impl Acs {

@@ -20,7 +20,7 @@
  * Of copies besides: null (they move nothing), shuffled (each is over after looks by chance), hang (the work from which
  * on none is over), pinnable (bytes of host memory that can be registered), no_register (no pages of a file can).
  * Of two GPUs: peers (0: none has access to the other), peer_lies (drop, mirror) and peer_window, as `loses` says.
- * A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
+ * While `held` is 1 no kernel ends. A kernel by the name `never` does not end, and one by the name `fails` ends in an error that all later calls give.
  * Memory that is freed is noted as `left zeroes` or `left content`, and pinned memory so with `host` before it. Beside
  * the calls stand `VERB begins at ADDRESS for BYTES, NUMBER` and `VERB ends at ADDRESS`: read and write by cuFile (NUMBER
  * is the offset in the file), load, store and kernel by the GPU (NUMBER is that of the stream). An address is that of
@@ -607,7 +607,7 @@ static int look(Event *event) {
     for (long i = works > 1 << 16 ? works - (1 << 16) : 0; i < event->until; i++) {
         Work *one = &work[i % (1 << 16)];
         if (one->done || one->stream != event->stream) continue;
-        if (one->launch.never) return 600;
+        if (one->launch.never || (one->launch.runner && number("held", 0))) return 600;
         if (one->launch.fails) {
             failed = 1;
             return 719;

@@ -137,7 +137,9 @@ impl Topology {
     /// # Errors
     /// [`TopologyJsonError`], which no machine brings about.
     pub fn new(fabric: &Fabric) -> Result<Self, TopologyJsonError> {
-        let machine = match serde_json::to_value(fabric).map_err(TopologyJsonError)? {
+        let mut machine = serde_json::to_value(fabric).map_err(TopologyJsonError)?;
+        drop_nulls(&mut machine);
+        let machine = match machine {
             Value::Object(machine) => machine,
             _ => Map::new(),
         };
@@ -252,6 +254,18 @@ fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {
         namespaces: namespaces
             .map(|one| RemoteNamespace { name: one.name.clone(), size: one.size })
             .collect(),
+    }
+}
+
+/// Leaves out facts that are unknown, as TOML does.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -169,16 +169,16 @@ pub fn scan(
     hear(&answers, &efforts, &enough, &clocks, GRACE, tell);
 }
 
-/// Hands events on until there are no more, or `grace` after `tell` has had enough.
+/// Hands events on until there are no more, or `grace` after `tell` has had enough, which drops it.
 pub(crate) fn hear(
     answers: &Receiver<ImageAnswer>,
     efforts: &[Arc<Effort>],
     enough: &AtomicBool,
     clocks: &Clocks,
     grace: Duration,
-    mut tell: impl FnMut(ScanEvent, Busy) -> bool,
+    tell: impl FnMut(ScanEvent, Busy) -> bool,
 ) {
-    let mut ended = None;
+    let (mut tell, mut ended) = (Some(tell), None);
     loop {
         let event = match answers.recv_timeout(TICK) {
             Ok(answer) => Some(ScanEvent::Answer(answer)),
@@ -191,8 +191,11 @@ pub(crate) fn hear(
         match (ended, event) {
             (Some(ended), _) if ended.elapsed() >= grace => return,
             (None, Some(event)) => {
-                let is_wanted = tell(event, clocks.busy());
-                enough.fetch_or(!is_wanted, Ordering::Relaxed);
+                let is_wanted = tell.as_mut().is_some_and(|tell| tell(event, clocks.busy()));
+                if !is_wanted {
+                    enough.store(true, Ordering::Relaxed);
+                    tell = None;
+                }
             }
             _ => {}
         }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 use crate::Fabric;
+pub(crate) use values::{hex, size};
 
 /// Longest outline of a machine, in bytes: several hundred functions.
 pub const OUTLINE_MAX: usize = 256 << 10;
@@ -188,7 +189,13 @@ impl Fabric {
     }
 }
 
-/// The keys of a machine file, in any format.
+/// Returns whether a key can be left out.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The keys of a machine file, in any format. A fact that is unknown has none in TOML, and a null
+/// elsewhere.
 impl Serialize for Fabric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         write::machine(self).serialize(serializer)

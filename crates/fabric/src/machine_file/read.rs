@@ -8,13 +8,11 @@ use peerlane_units::{ByteRate, Bytes};
 use toml::Spanned;
 
 use super::shape;
-use super::values::{Rate, Size};
+use super::values::Rate;
 use super::{MachineFileError, NO_DRIVER, Problem, UNKNOWN_DRIVER};
 use crate::{
-    Acs, Bar, Bdf, BridgeId, Cpu, CufileConfiguration, DriverBinding, Environment, Fabric,
-    Function, FunctionId, FunctionKind, GpuLink, HostBridge, InjectedError, Kernel, LabBoot,
-    LabDrive, Module, NvidiaDriver, Origin, P2pMem, Parent, PeerAccess, Rates, RootBus,
-    UnassignedBar,
+    Acs, Bar, Bdf, BridgeId, DriverBinding, Fabric, Function, FunctionId, FunctionKind, GpuLink,
+    HostBridge, LabDrive, Origin, P2pMem, Parent, PeerAccess, Rates, RootBus, UnassignedBar,
 };
 
 /// Name of the host bridge of a file that lists none.
@@ -57,83 +55,35 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
     Ok(Fabric {
         name: machine.name,
         origin: Origin::Description,
-        kernel: kernel(machine.kernel),
-        cpu: Cpu {
-            vendor: machine.cpu.vendor,
-            family: machine.cpu.family,
-            model_number: machine.cpu.model_number,
-            model: machine.cpu.model,
-        },
+        kernel: machine.kernel,
+        cpu: machine.cpu,
         iommu: machine.iommu,
         bridges: reader.bridges,
         functions: reader.functions,
         product: machine.product,
         libraries: machine.libraries,
         remote_drives: Vec::new(),
-        stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
-        mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
+        stacked: machine.stacked,
+        mounts: machine.mount,
         nvlinks,
         peer_access,
         xgmi,
-        nvidia: machine.nvidia.map(|driver| NvidiaDriver {
-            is_open: driver.open,
-            version: driver.version,
-            parameters: driver.parameters,
-        }),
-        cufile: machine.cufile.map(|found| CufileConfiguration {
-            settings: found.settings.into_iter().map(|(key, one)| (key, one.into())).collect(),
-            problem: found.problem,
-        }),
-        environment: Environment {
-            hypervisor: machine.environment.hypervisor,
-            container: machine.environment.container,
-            confidential: machine.environment.confidential,
-            has_udev: machine.environment.udev,
-        },
-        lab: machine.lab.map(lab),
+        nvidia: machine.nvidia,
+        cufile: machine.cufile,
+        environment: machine.environment,
+        lab: machine.lab,
         account: None,
     })
 }
 
-fn kernel(kernel: shape::KernelEntry) -> Kernel {
-    let module = |module: shape::ModuleTable| Module { name: module.name, version: module.version };
-    Kernel {
-        release: kernel.release,
-        has_p2pdma: kernel.p2pdma,
-        has_amd_p2p: kernel.amd_p2p,
-        has_move_notify: kernel.move_notify,
-        parameters: kernel.parameters,
-        use_cmb_sqes: kernel.use_cmb_sqes,
-        nvme_multipath: kernel.nvme_multipath,
-        nvidia_fs_nvme: kernel.nvidia_fs_nvme,
-        modules: kernel.modules.map(|list| list.into_iter().map(module).collect()),
-        seen_modules: kernel.seen_modules.into_iter().map(module).collect(),
-    }
-}
-
 fn lab_drive(function: &shape::FunctionTable) -> LabDrive {
-    let errors = function.errors.iter().flatten().map(|error| InjectedError {
-        on: error.on,
-        sector: error.sector,
-        times: error.times,
-    });
     LabDrive {
         throttle: function.throttle.map(|rate| rate.0),
         mdts: function.mdts.map(|mdts| mdts.0),
         protection: function.protection,
         multipath: function.multipath,
-        errors: errors.collect(),
+        errors: function.errors.clone().unwrap_or_default(),
         is_ram_bar: function.ram_bar,
-    }
-}
-
-fn lab(lab: shape::LabTable) -> LabBoot {
-    let usual = LabBoot::default();
-    LabBoot {
-        cpu: lab.cpu.unwrap_or(usual.cpu),
-        cpus: lab.cpus.unwrap_or(usual.cpus),
-        memory: lab.memory.map_or(usual.memory, |memory| memory.0),
-        kernel_args: lab.kernel_args,
     }
 }
 
@@ -272,9 +222,9 @@ impl<'a> MachineFileReader<'a> {
             vendor: function.vendor.map(|id| id.0),
             device: function.device.map(|id| id.0),
             class: function.class.map(|class| class.0),
-            link: function.link.map(|link| link.0),
+            link: function.link,
             link_below: function.link_below.map(|link| link.0),
-            acs: function.acs.map_or(Acs::Absent, |acs| acs.0),
+            acs: function.acs.unwrap_or(Acs::Absent),
             numa_node: function.numa_node,
             iommu_group: function.iommu_group,
             iommu_type: function.iommu_type.clone(),
@@ -380,7 +330,7 @@ fn p2pmem(function: &shape::FunctionTable) -> Result<Option<P2pMem>, Fault> {
     match (&function.p2pmem, function.cmb) {
         (Some(_), Some(_)) => Err(("cmb", Problem::SaidTwice("p2pmem"))),
         (None, None) => Ok(None),
-        (None, Some(Size(size))) => Ok(Some(P2pMem {
+        (None, Some(size)) => Ok(Some(P2pMem {
             size,
             available: size,
             published: true,

@@ -7,7 +7,7 @@ use peerlane_units::{ByteRate, Bytes};
 use serde::de::{self, Visitor, value::MapAccessDeserializer};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Acs, CufileValue, Link, LinkSpeed};
+use crate::{Acs, Link, LinkSpeed};
 
 /// ACS control of `acs = "redirect"`: source validation, request and completion redirect and
 /// upstream forwarding, as Linux sets them once it finds an IOMMU (`pci_std_enable_acs`).
@@ -30,19 +30,23 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for Text<T> {
     }
 }
 
-/// A size: an integer, or a text when that is whole MiB or beyond TOML's integers.
+/// A size, written as [`size`] does.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Size(pub(super) Bytes);
 
 impl Serialize for Size {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let bytes = self.0;
-        if bytes.0 >= 1 << 20 && bytes.is_multiple_of(Bytes::mib(1)) {
-            return serializer.collect_str(&format_args!("{}M", bytes.0 >> 20));
-        }
-        integer_or_text(bytes.0, serializer)
+        size(&self.0, serializer)
     }
+}
+
+/// Writes an integer, or a text when that is whole MiB or beyond TOML's integers.
+pub(crate) fn size<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    if bytes.0 >= 1 << 20 && bytes.is_multiple_of(Bytes::mib(1)) {
+        return serializer.collect_str(&format_args!("{}M", bytes.0 >> 20));
+    }
+    integer_or_text(bytes.0, serializer)
 }
 
 /// A rate: an integer, or a text beyond TOML's integers.
@@ -101,6 +105,19 @@ impl<'de, T: TryFrom<u64>> Deserialize<'de> for Hex<T> {
     }
 }
 
+/// A register in hexadecimal, as [`Hex`].
+pub(crate) mod hex {
+    use super::{Deserialize, Deserializer, Hex, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(value: &u32, serializer: S) -> Result<S::Ok, S::Error> {
+        Hex(*value).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+        Hex::deserialize(from).map(|Hex(value)| value)
+    }
+}
+
 /// The largest command of a drive as NVMe states it: a power of two, in pages.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(transparent)]
@@ -126,38 +143,6 @@ impl<'de> Deserialize<'de> for Mdts {
     }
 }
 
-/// The value of a key of cuFile.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-pub(super) enum CuFileSetting {
-    Flag(bool),
-    Number(i64),
-    Text(String),
-    List(Vec<String>),
-}
-
-impl From<CufileValue> for CuFileSetting {
-    fn from(value: CufileValue) -> Self {
-        match value {
-            CufileValue::Flag(flag) => Self::Flag(flag),
-            CufileValue::Number(number) => Self::Number(number),
-            CufileValue::Text(text) => Self::Text(text),
-            CufileValue::List(list) => Self::List(list),
-        }
-    }
-}
-
-impl From<CuFileSetting> for CufileValue {
-    fn from(setting: CuFileSetting) -> Self {
-        match setting {
-            CuFileSetting::Flag(flag) => Self::Flag(flag),
-            CuFileSetting::Number(number) => Self::Number(number),
-            CuFileSetting::Text(text) => Self::Text(text),
-            CuFileSetting::List(list) => Self::List(list),
-        }
-    }
-}
-
 /// Permission bits as text in octal, `"0660"`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OctalMode(pub(super) u32);
@@ -180,10 +165,6 @@ impl<'de> Deserialize<'de> for OctalMode {
     }
 }
 
-/// `"16GT/s x4"` for both, or `{ current = ..., maximum = ... }`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct LinkValue(pub(super) Link);
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LinkTable {
@@ -193,14 +174,15 @@ struct LinkTable {
     maximum: Option<Text<LinkSpeed>>,
 }
 
-impl Serialize for LinkValue {
+/// `"16GT/s x4"` for both, or `{ current = ..., maximum = ... }`.
+impl Serialize for Link {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Link { current, maximum } = self.0;
+        let Self { current, maximum } = *self;
         LinkTable { current: current.map(Text), maximum: maximum.map(Text) }.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for LinkValue {
+impl<'de> Deserialize<'de> for Link {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LinkVisitor;
         impl<'de> Visitor<'de> for LinkVisitor {
@@ -218,13 +200,9 @@ impl<'de> Deserialize<'de> for LinkValue {
                 Ok(Link { current: speed(table.current), maximum: speed(table.maximum) })
             }
         }
-        deserializer.deserialize_any(LinkVisitor).map(Self)
+        deserializer.deserialize_any(LinkVisitor)
     }
 }
-
-/// `"unknown"`, `"absent"`, `"not-redirecting"`, `"redirect"`, or `{ control = 0x1d }`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct AcsValue(pub(super) Acs);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -232,18 +210,19 @@ struct AcsTable {
     control: Hex<u16>,
 }
 
-impl Serialize for AcsValue {
+/// `"unknown"`, `"absent"`, `"not-redirecting"`, `"redirect"`, or `{ control = 0x1d }`.
+impl Serialize for Acs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Acs::Unknown => serializer.serialize_str("unknown"),
-            Acs::Absent => serializer.serialize_str("absent"),
-            Acs::NotRedirecting => serializer.serialize_str("not-redirecting"),
-            Acs::Present { control } => AcsTable { control: Hex(control) }.serialize(serializer),
+        match *self {
+            Self::Unknown => serializer.serialize_str("unknown"),
+            Self::Absent => serializer.serialize_str("absent"),
+            Self::NotRedirecting => serializer.serialize_str("not-redirecting"),
+            Self::Present { control } => AcsTable { control: Hex(control) }.serialize(serializer),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for AcsValue {
+impl<'de> Deserialize<'de> for Acs {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AcsVisitor;
         impl<'de> Visitor<'de> for AcsVisitor {
@@ -265,6 +244,6 @@ impl<'de> Deserialize<'de> for AcsValue {
                 Ok(Acs::Present { control: table.control.0 })
             }
         }
-        deserializer.deserialize_any(AcsVisitor).map(Self)
+        deserializer.deserialize_any(AcsVisitor)
     }
 }

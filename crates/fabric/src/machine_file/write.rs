@@ -3,11 +3,11 @@
 use toml::Spanned;
 
 use super::shape;
-use super::values::{AcsValue, Hex, LinkValue, Mdts, OctalMode, Rate, Size, Text};
+use super::values::{Hex, Mdts, OctalMode, Rate, Size, Text};
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
 use crate::{
-    Acs, DriverBinding, Fabric, Function, FunctionKind, GpuLink, InjectedError, LabBoot, Module,
-    Mount, Namespace, NvmeController, Parent, PeerAccess, StackedDevice,
+    Acs, DriverBinding, Fabric, Function, FunctionKind, GpuLink, Namespace, NvmeController, Parent,
+    PeerAccess,
 };
 
 /// The tables of a machine file.
@@ -17,40 +17,12 @@ pub(super) fn machine(fabric: &Fabric) -> shape::MachineTable {
         iommu: fabric.iommu,
         product: fabric.product.clone(),
         libraries: fabric.libraries.clone(),
-        kernel: shape::KernelEntry {
-            release: fabric.kernel.release.clone(),
-            p2pdma: fabric.kernel.has_p2pdma,
-            amd_p2p: fabric.kernel.has_amd_p2p,
-            move_notify: fabric.kernel.has_move_notify,
-            parameters: fabric.kernel.parameters.clone(),
-            use_cmb_sqes: fabric.kernel.use_cmb_sqes,
-            nvme_multipath: fabric.kernel.nvme_multipath,
-            nvidia_fs_nvme: fabric.kernel.nvidia_fs_nvme,
-            modules: fabric.kernel.modules.as_ref().map(|list| list.iter().map(module).collect()),
-            seen_modules: fabric.kernel.seen_modules.iter().map(module).collect(),
-        },
-        cpu: shape::CpuTable {
-            vendor: fabric.cpu.vendor.clone(),
-            family: fabric.cpu.family,
-            model_number: fabric.cpu.model_number,
-            model: fabric.cpu.model.clone(),
-        },
-        nvidia: fabric.nvidia.clone().map(|driver| shape::NvidiaDriverTable {
-            open: driver.is_open,
-            version: driver.version,
-            parameters: driver.parameters,
-        }),
-        cufile: fabric.cufile.clone().map(|found| shape::Cufile {
-            problem: found.problem,
-            settings: found.settings.into_iter().map(|(key, one)| (key, one.into())).collect(),
-        }),
-        environment: shape::EnvironmentTable {
-            hypervisor: fabric.environment.hypervisor.clone(),
-            container: fabric.environment.container.clone(),
-            confidential: fabric.environment.confidential.clone(),
-            udev: fabric.environment.has_udev,
-        },
-        lab: fabric.lab.as_ref().map(lab),
+        kernel: fabric.kernel.clone(),
+        cpu: fabric.cpu.clone(),
+        nvidia: fabric.nvidia.clone(),
+        cufile: fabric.cufile.clone(),
+        environment: fabric.environment.clone(),
+        lab: fabric.lab.clone(),
         host_bridge: Some(
             fabric
                 .bridges
@@ -66,16 +38,12 @@ pub(super) fn machine(fabric: &Fabric) -> shape::MachineTable {
                 .collect(),
         ),
         function: fabric.functions.iter().map(|one| function(fabric, one)).collect(),
-        stacked: fabric.stacked.iter().map(stacked).collect(),
-        mount: fabric.mounts.as_ref().map(|list| list.iter().map(mount).collect()),
+        stacked: fabric.stacked.clone(),
+        mount: fabric.mounts.clone(),
         peer_access: fabric.peer_access.iter().map(|answer| peer_access(fabric, answer)).collect(),
         nvlink: fabric.nvlinks.as_ref().map(|list| gpu_links(fabric, list)),
         xgmi: fabric.xgmi.as_ref().map(|list| gpu_links(fabric, list)),
     }
-}
-
-fn module(module: &Module) -> shape::ModuleTable {
-    shape::ModuleTable { name: module.name.clone(), version: module.version.clone() }
 }
 
 fn gpu_links(fabric: &Fabric, links: &[GpuLink]) -> Vec<shape::GpuLinkTable> {
@@ -96,35 +64,9 @@ fn peer_access(fabric: &Fabric, answer: &PeerAccess) -> shape::PeerAccessTable {
     }
 }
 
-fn stacked(device: &StackedDevice) -> shape::StackedDeviceTable {
-    shape::StackedDeviceTable {
-        name: device.name.clone(),
-        kind: device.kind.clone(),
-        below: device.below.clone(),
-    }
-}
-
-fn mount(mount: &Mount) -> shape::MountTable {
-    shape::MountTable {
-        device: mount.device.clone(),
-        point: mount.point.clone(),
-        file_system: mount.file_system.clone(),
-        read_only: mount.is_read_only,
-    }
-}
-
 /// A name that has no place in a text yet.
 fn unplaced(name: &str) -> Spanned<String> {
     Spanned::new(0..0, name.to_owned())
-}
-
-fn lab(lab: &LabBoot) -> shape::LabTable {
-    shape::LabTable {
-        cpu: Some(lab.cpu.clone()),
-        cpus: Some(lab.cpus),
-        memory: Some(Size(lab.memory)),
-        kernel_args: lab.kernel_args.clone(),
-    }
 }
 
 fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
@@ -175,19 +117,12 @@ fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
         size: None,
         block_size: None,
         cmb: None,
-        acs: (function.acs != Acs::Absent).then_some(AcsValue(function.acs)),
-        link: function.link.map(LinkValue),
+        acs: (function.acs != Acs::Absent).then_some(function.acs),
+        link: function.link,
         link_below: function.link_below.map(Text),
         bars: bars(function),
-        cmb_registers: cmb.map(|registers| shape::CmbRegistersTable {
-            location: Hex(registers.location),
-            size: Hex(registers.size),
-        }),
-        temperature: temperature.map(|found| shape::TemperatureTable {
-            current: found.current,
-            warning: found.warning,
-            critical: found.critical,
-        }),
+        cmb_registers: cmb,
+        temperature,
         p2pmem: function.p2pmem.map(|memory| shape::P2pMemTable {
             size: Size(memory.size),
             available: Some(Size(memory.available)),
@@ -198,8 +133,7 @@ fn function(fabric: &Fabric, function: &Function) -> shape::FunctionTable {
         }),
         namespaces: (!namespaces.is_empty()).then(|| namespaces.iter().map(namespace).collect()),
         ram_bar: function.lab.is_ram_bar && function.kind == FunctionKind::Other,
-        errors: (is_drive && !function.lab.errors.is_empty())
-            .then(|| function.lab.errors.iter().map(injected_error).collect()),
+        errors: (is_drive && !function.lab.errors.is_empty()).then(|| function.lab.errors.clone()),
     }
 }
 
@@ -232,10 +166,6 @@ fn bars(function: &Function) -> Vec<shape::BarTable> {
     assigned.chain(unassigned).collect()
 }
 
-fn injected_error(error: &InjectedError) -> shape::InjectedErrorTable {
-    shape::InjectedErrorTable { on: error.on, sector: error.sector, times: error.times }
-}
-
 fn namespace(namespace: &Namespace) -> shape::NamespaceTable {
     let limits = namespace.limits;
     shape::NamespaceTable {
@@ -250,18 +180,7 @@ fn namespace(namespace: &Namespace) -> shape::NamespaceTable {
         max_segments: limits.max_segments,
         multipath_head: namespace.is_multipath_head,
         stable_writes: namespace.stable_writes,
-        integrity: namespace.integrity.map(|found| shape::IntegrityTable {
-            write_generate: found.write_generate,
-            read_verify: found.read_verify,
-        }),
-        partitions: namespace
-            .partitions
-            .iter()
-            .map(|partition| shape::PartitionTable {
-                name: partition.name.clone(),
-                start: Size(partition.start),
-                size: Size(partition.size),
-            })
-            .collect(),
+        integrity: namespace.integrity,
+        partitions: namespace.partitions.clone(),
     }
 }

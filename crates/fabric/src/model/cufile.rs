@@ -2,19 +2,24 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Settings of cuFile in `/etc/cufile.json`.
 ///
 /// A program may name another file in `CUFILE_ENV_PATH_JSON`, which is not read here.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CufileConfiguration {
-    /// Keys of [`KEYS`](crate::cufile::KEYS) that are set, by dotted names: `properties.use_pci_p2pdma`.
-    pub settings: BTreeMap<String, CufileValue>,
     /// The fault in the file; there are no settings where it could not be read to its end.
     pub problem: Option<String>,
+    /// Keys of [`KEYS`](crate::cufile::KEYS) that are set, by dotted names: `properties.use_pci_p2pdma`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, CufileValue>,
 }
 
 /// The value of a key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
 pub enum CufileValue {
     /// `true` or `false`.
     Flag(bool),

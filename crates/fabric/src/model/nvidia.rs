@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// NVIDIA's loaded kernel driver.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct NvidiaDriver {
     /// `true` for the open kernel modules, `false` for the proprietary ones; `None` where its version
     /// does not say.
+    #[serde(rename = "open")]
     pub is_open: Option<bool>,
     /// Version, `570.133.20`.
     pub version: Option<String>,
     /// Module parameters that bear on peer traffic, by their names without `NVreg_`; texts without
     /// quotes. Older drivers do not have all of them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
 

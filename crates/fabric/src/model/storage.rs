@@ -1,6 +1,9 @@
 //! Drives and block devices of a fabric: plain data, no files, no decisions.
 
 use peerlane_units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::machine_file::{hex, is_default, size};
 
 /// An NVMe controller.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -34,11 +37,14 @@ impl NvmeController {
 }
 
 /// The registers CMBLOC and CMBSZ (NVM Express Base Specification 2.0, sections 3.1.3.11 and 12).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CmbRegisters {
     /// Controller Memory Buffer Location.
+    #[serde(with = "hex")]
     pub location: u32,
     /// Controller Memory Buffer Size.
+    #[serde(with = "hex")]
     pub size: u32,
 }
 
@@ -80,7 +86,8 @@ impl CmbRegisters {
 }
 
 /// A temperature and its limits in thousandths of a degree Celsius (`hwmon`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Temperature {
     /// The temperature when it was read (`temp1_input`).
     pub current: i32,
@@ -113,7 +120,8 @@ pub struct Namespace {
 
 /// Protection information that the kernel itself makes or checks; for either, the CPU reads the
 /// payload (`block/bio-integrity-auto.c`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Integrity {
     /// `integrity/write_generate`.
     pub write_generate: bool,
@@ -122,13 +130,16 @@ pub struct Integrity {
 }
 
 /// A partition of a block device.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Partition {
     /// Block device name, `nvme2n1p1`.
     pub name: String,
     /// Offset from the start of the device.
+    #[serde(serialize_with = "size")]
     pub start: Bytes,
     /// Capacity.
+    #[serde(serialize_with = "size")]
     pub size: Bytes,
 }
 
@@ -160,7 +171,8 @@ impl Default for QueueLimits {
 }
 
 /// A block device made of others.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StackedDevice {
     /// Kernel name, `dm-0` or `md127`.
     pub name: String,
@@ -172,7 +184,8 @@ pub struct StackedDevice {
 }
 
 /// A mounted block device (`/proc/self/mountinfo`).
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mount {
     /// Kernel name of the device: a namespace, a partition, or a stacked device.
     pub device: String,
@@ -181,5 +194,6 @@ pub struct Mount {
     /// Type of file system.
     pub file_system: String,
     /// Set when it is mounted read-only.
+    #[serde(default, rename = "read_only", skip_serializing_if = "is_default")]
     pub is_read_only: bool,
 }

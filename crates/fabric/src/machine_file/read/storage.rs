@@ -1,27 +1,10 @@
-//! Drives, block devices and mounts of a machine file.
+//! Drives of a machine file.
 
 use peerlane_units::Bytes;
 
 use super::Fault;
-use crate::machine_file::values::Size;
 use crate::machine_file::{Problem, shape};
-use crate::{
-    CmbRegisters, FunctionKind, Integrity, Mount, Namespace, NvmeController, Partition,
-    QueueLimits, StackedDevice, Temperature,
-};
-
-pub(super) fn stacked(device: shape::StackedDeviceTable) -> StackedDevice {
-    StackedDevice { name: device.name, kind: device.kind, below: device.below }
-}
-
-pub(super) fn mount(mount: shape::MountTable) -> Mount {
-    Mount {
-        device: mount.device,
-        point: mount.point,
-        file_system: mount.file_system,
-        is_read_only: mount.read_only,
-    }
-}
+use crate::{FunctionKind, Namespace, NvmeController, QueueLimits};
 
 /// In thousandths.
 pub(super) fn mixed(function: &shape::FunctionTable) -> Result<Option<u32>, Fault> {
@@ -77,15 +60,8 @@ pub(super) fn nvme(function: &shape::FunctionTable) -> Result<Option<NvmeControl
         model: function.model.clone(),
         firmware: function.firmware.clone(),
         state: function.state.clone(),
-        cmb: function.cmb_registers.map(|registers| CmbRegisters {
-            location: registers.location.0,
-            size: registers.size.0,
-        }),
-        temperature: function.temperature.map(|found| Temperature {
-            current: found.current,
-            warning: found.warning,
-            critical: found.critical,
-        }),
+        cmb: function.cmb_registers,
+        temperature: function.temperature,
         namespaces: namespaces(function)?,
     }))
 }
@@ -96,8 +72,8 @@ fn namespaces(function: &shape::FunctionTable) -> Result<Vec<Namespace>, Fault> 
         (Some(_), None, Some(_)) => Err(("block_size", Problem::SaidTwice("namespaces"))),
         (None, None, Some(_)) => Err(("block_size", Problem::Needs("size"))),
         (None, None, None) => Ok(Vec::new()),
-        (None, Some(Size(size)), block) => {
-            let block = block_size(block.unwrap_or(Size(Bytes(512))), "block_size")?;
+        (None, Some(size), block) => {
+            let block = block_size(block.unwrap_or(Bytes(512)), "block_size")?;
             Ok(vec![Namespace {
                 name: None,
                 nsid: Some(1),
@@ -118,10 +94,10 @@ fn namespaces(function: &shape::FunctionTable) -> Result<Vec<Namespace>, Fault> 
 }
 
 fn namespace(namespace: &shape::NamespaceTable) -> Result<Namespace, Fault> {
-    let logical_block = block_size(namespace.block_size, "block_size")?;
+    let logical_block = block_size(namespace.block_size.0, "block_size")?;
     let physical_block = namespace
         .physical_block_size
-        .map_or(Ok(logical_block), |size| block_size(size, "physical_block_size"))?;
+        .map_or(Ok(logical_block), |size| block_size(size.0, "physical_block_size"))?;
     Ok(Namespace {
         name: namespace.name.clone(),
         nsid: namespace.nsid,
@@ -135,25 +111,14 @@ fn namespace(namespace: &shape::NamespaceTable) -> Result<Namespace, Fault> {
         },
         is_multipath_head: namespace.multipath_head,
         stable_writes: namespace.stable_writes,
-        integrity: namespace.integrity.map(|found| Integrity {
-            write_generate: found.write_generate,
-            read_verify: found.read_verify,
-        }),
-        partitions: namespace
-            .partitions
-            .iter()
-            .map(|partition| Partition {
-                name: partition.name.clone(),
-                start: partition.start.0,
-                size: partition.size.0,
-            })
-            .collect(),
+        integrity: namespace.integrity,
+        partitions: namespace.partitions.clone(),
     })
 }
 
-fn block_size(size: Size, key: &'static str) -> Result<Bytes, Fault> {
-    if size.0.0 >= 512 && size.0.0.is_power_of_two() {
-        Ok(size.0)
+fn block_size(size: Bytes, key: &'static str) -> Result<Bytes, Fault> {
+    if size.0 >= 512 && size.0.is_power_of_two() {
+        Ok(size)
     } else {
         Err((key, Problem::BlockSize))
     }
