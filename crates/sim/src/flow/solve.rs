@@ -7,6 +7,7 @@
 //! Leaves out latency, bursts and the order of packets. Existence and uniqueness of the fixed point are not proven;
 //! [`Solver::residual`] is the distance from it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::network::{FlowNetwork, NONE, ResourceVisit};
@@ -54,6 +55,14 @@ struct Station {
     inputs: Range<usize>,
 }
 
+/// A visit, with its flow and leg.
+#[derive(Debug)]
+struct OrderedVisit<'a> {
+    flow: usize,
+    leg: usize,
+    visit: &'a ResourceVisit,
+}
+
 /// The share of a buffer's arrivals that its outputs accept: the least over the outputs, and the output that has it.
 #[derive(Debug, Clone, Copy)]
 struct Acceptance {
@@ -65,22 +74,27 @@ struct Acceptance {
 #[derive(Debug)]
 pub(crate) struct Solver<'a> {
     network: &'a FlowNetwork,
-    /// Resources by rank, their inputs, and the visits of each input: the leg, units and turns for each byte. Holds the
-    /// flows that were active when it was made.
+    /// The active flows, and their visits in the order of a sweep.
+    flows: Vec<usize>,
+    ordered: Vec<OrderedVisit<'a>>,
+    /// Resources by rank, their inputs, and the visits of each input: the leg, units and turns for each byte.
     stations: Vec<Station>,
     inputs: Vec<Input>,
     visits: Vec<(usize, f64, f64)>,
-    flows: Vec<usize>,
     /// The legs of each flow, by position.
     legs: Vec<Range<usize>>,
     /// By leg: the rate that it asks for, its rate so far in this sweep, and the strongest cut with its resource.
     asked: Vec<f64>,
     rate: Vec<f64>,
     cut: Vec<(f64, u32)>,
+    /// The resources that priority traffic of any flow loads.
+    yielding: Vec<usize>,
     /// By resource: capacity without priority traffic, what full buffers leave of it, load that passed in this sweep.
     capacity: Vec<f64>,
     effective: Vec<f64>,
     passed: Vec<f64>,
+    /// By yielding resource: capacity that priority traffic leaves at the rates of this sweep.
+    left: Vec<f64>,
     acceptance: Vec<Acceptance>,
     /// Largest relative change that a further round would make.
     pub(crate) residual: f64,
@@ -97,19 +111,24 @@ impl<'a> Solver<'a> {
         let legs: Vec<Range<usize>> = legs.collect();
         let resources = network.resources.len();
         let capacity: Vec<f64> = network.resources.iter().map(|at| at.capacity).collect();
+        let priority = network.flows.iter().flat_map(|flow| &flow.priority);
+        let yielding: BTreeSet<usize> = priority.map(|&(at, _)| at as usize).collect();
         Self {
             network,
+            flows: Vec::new(),
+            ordered: Vec::new(),
             stations: Vec::new(),
             inputs: Vec::new(),
             visits: Vec::new(),
-            flows: Vec::new(),
             legs,
             asked: vec![0.0; count],
             rate: vec![0.0; count],
             cut: vec![(1.0, NONE); count],
+            yielding: yielding.into_iter().collect(),
             effective: capacity.clone(),
             capacity,
             passed: vec![0.0; resources],
+            left: vec![0.0; resources],
             acceptance: vec![Acceptance { share: f64::INFINITY, output: NONE }; resources],
             residual: 0.0,
         }
@@ -172,34 +191,55 @@ impl<'a> Solver<'a> {
         if self.flows == active {
             return;
         }
-        active.clone_into(&mut self.flows);
-        let mut all: Vec<(usize, &ResourceVisit)> = Vec::new();
-        for &flow in active {
-            for (leg, visits) in self.legs[flow].clone().zip(&network.flows[flow].legs) {
-                all.extend(visits.iter().map(|visit| (leg, visit)));
-            }
-        }
-        let key = |&(leg, visit): &(usize, &ResourceVisit)| {
-            let rank = network.resources[visit.resource as usize].rank;
-            (rank, visit.resource, visit.port, if visit.port == NONE { leg } else { 0 })
+        self.order(active);
+        let is_one_input = |a: &OrderedVisit<'_>, b: &OrderedVisit<'_>| {
+            a.visit.port == b.visit.port && (a.visit.port != NONE || a.leg == b.leg)
         };
-        all.sort_by_key(key);
-        self.visits =
-            all.iter().map(|(leg, visit)| (*leg, visit.cost, visit.cost / visit.quantum)).collect();
+        let quantities = |&OrderedVisit { leg, visit, .. }: &OrderedVisit<'_>| {
+            (leg, visit.cost, visit.cost / visit.quantum)
+        };
+        self.visits = self.ordered.iter().map(quantities).collect();
         (self.stations, self.inputs) = (Vec::new(), Vec::new());
         let mut begin = 0;
-        for visits in all.chunk_by(|a, b| a.1.resource == b.1.resource) {
+        for visits in self.ordered.chunk_by(|a, b| a.visit.resource == b.visit.resource) {
             let first = self.inputs.len();
-            for visits in visits.chunk_by(|a, b| key(a) == key(b)) {
+            for visits in visits.chunk_by(is_one_input) {
                 let end = begin + visits.len();
-                let port = visits[0].1.port;
+                let port = visits[0].visit.port;
                 self.inputs.push(Input { port, visits: begin..end, demand: 0.0, turns: 0.0 });
                 begin = end;
             }
-            let resource = visits[0].1.resource as usize;
+            let resource = visits[0].visit.resource as usize;
             self.stations.push(Station { resource, inputs: first..self.inputs.len() });
         }
         self.passed.fill(0.0);
+    }
+
+    /// Orders the visits of these flows: resources by rank, their inputs, the legs of each. Flows that only leave are taken out
+    /// of the order.
+    fn order(&mut self, active: &[usize]) {
+        let network = self.network;
+        let mut stays = vec![false; network.flows.len()];
+        let mut before = self.flows.iter();
+        let is_subsequence = active.iter().all(|flow| {
+            stays[*flow] = true;
+            before.any(|known| known == flow)
+        });
+        active.clone_into(&mut self.flows);
+        if is_subsequence {
+            self.ordered.retain(|visit| stays[visit.flow]);
+            return;
+        }
+        self.ordered.clear();
+        for &flow in active {
+            for (leg, visits) in self.legs[flow].clone().zip(&network.flows[flow].legs) {
+                self.ordered.extend(visits.iter().map(|visit| OrderedVisit { flow, leg, visit }));
+            }
+        }
+        self.ordered.sort_by_key(|&OrderedVisit { leg, visit, .. }| {
+            let rank = network.resources[visit.resource as usize].rank;
+            (rank, visit.resource, visit.port, if visit.port == NONE { leg } else { 0 })
+        });
     }
 
     /// Lets each leg ask and each resource answer, once, by rank. All legs of an input are cut by the same factor, since
@@ -278,8 +318,9 @@ impl<'a> Solver<'a> {
                         self.acceptance[pool] = Acceptance { share, output: NONE };
                     }
                 }
-                let change = (flow.demand.min(others * (1.0 + SLACK)) / self.asked[leg]).ln();
-                self.asked[leg] *= (change * part).exp();
+                let wanted = flow.demand.min(others * (1.0 + SLACK));
+                let (asked, change) = approach(self.asked[leg], wanted, part);
+                self.asked[leg] = asked;
                 if cut.iter().all(|&(other, _)| other != leg) {
                     residual = residual.max(change.abs() - 2.0 * SLACK);
                 }
@@ -295,12 +336,9 @@ impl<'a> Solver<'a> {
             let (now, capacity) = (self.effective[resource], self.capacity[resource]);
             let (passed, share) = (self.passed[resource], self.acceptance[resource].share);
             let wanted = if passed > 0.0 { (passed * share).min(capacity) } else { capacity };
-            let change = (wanted / now).ln();
-            self.effective[resource] = if wanted == capacity && change < EDGE {
-                capacity
-            } else {
-                now * (change * part).exp()
-            };
+            let (new, change) = approach(now, wanted, part);
+            let is_recovered = wanted == capacity && change < EDGE;
+            self.effective[resource] = if is_recovered { capacity } else { new };
             if change < 0.0 || passed >= now * (1.0 - EDGE) {
                 residual = residual.max(change.abs());
             }
@@ -310,25 +348,40 @@ impl<'a> Solver<'a> {
 
     /// Takes priority traffic at the rates of this sweep off each capacity.
     fn yield_to_priority(&mut self, part: f64) -> f64 {
-        let mut left: Vec<f64> = self.network.resources.iter().map(|at| at.capacity).collect();
+        let resources = &self.network.resources;
+        for &at in &self.yielding {
+            self.left[at] = resources[at].capacity;
+        }
         for &flow in &self.flows {
+            let rate = self.rate(flow);
             for &(resource, cost) in &self.network.flows[flow].priority {
-                left[resource as usize] -= self.rate(flow) * cost;
+                self.left[resource as usize] -= rate * cost;
             }
         }
         let mut residual: f64 = 0.0;
-        for (index, resource) in self.network.resources.iter().enumerate() {
-            let now = self.capacity[index];
-            let change = (left[index].max(resource.capacity * LEAST_LEFT) / now).ln();
-            let new = now * (change * part).exp();
-            if self.effective[index] >= now || self.effective[index] > new {
-                self.effective[index] = new;
+        for &at in &self.yielding {
+            let now = self.capacity[at];
+            let wanted = self.left[at].max(resources[at].capacity * LEAST_LEFT);
+            let (new, change) = approach(now, wanted, part);
+            if self.effective[at] >= now || self.effective[at] > new {
+                self.effective[at] = new;
             }
-            self.capacity[index] = new;
+            self.capacity[at] = new;
             residual = residual.max(change.abs());
         }
         residual
     }
+}
+
+/// Moves a value by a part of its logarithmic distance to another. Returns the new value and the whole distance.
+fn approach(now: f64, wanted: f64, part: f64) -> (f64, f64) {
+    let ratio = wanted / now;
+    // A settled value needs no logarithm.
+    if ratio == 1.0 {
+        return (now, 0.0);
+    }
+    let change = ratio.ln();
+    (now * (change * part).exp(), change)
 }
 
 /// Turns of each input that asks for more, at a full resource: water filling (max-min fairness over the inputs of one
