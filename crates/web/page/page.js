@@ -15,17 +15,17 @@ function rows(section, children, list = section.querySelector("ol,ul,div")) {
 }
 
 /** Shows a failure as a sentence; a panic also offers the text for a report. */
-function fail(error) {
+async function fail(error) {
   say("");
   const box = $("trouble");
-  if (error.isPanic) {
-    const report = () => `${error.message}\n\n${state.machine?.text ?? "(a file)"}`;
-    const button = make("button", { type: "button", click: () => copy(report(), button) }, "Copy a report");
-    box.replaceChildren(make("p", {}, "The program stopped at a fault of its own. A report with the text helps to fix it; look through it first."), make("pre", {}, error.message), button);
-  } else {
-    box.replaceChildren(make("p", {}, prose(error.message)), error.hint ? make("p", {}, "Hint: ", prose(error.hint)) : "");
-  }
+  box.replaceChildren(make("p", {}, prose(error.message)), error.hint ? make("p", {}, "Hint: ", prose(error.hint)) : "");
   box.hidden = false;
+  if (!error.isPanic) return;
+  const { text } = await ask({ ask: "scrub" }).catch(() => state.machine ?? {});
+  const report = make("textarea", { readonly: true, rows: "8", "aria-label": "Report" }, `${error.message}\n\n${text ?? "(a file)"}`);
+  const button = make("button", { type: "button", click: () => copy(report.value, button) }, "Copy the report");
+  box.prepend(make("p", {}, "The program stopped at a fault of its own. A report with the text helps to fix it; look through it first."));
+  box.append(report, button);
 }
 
 /** Runs something that may fail, and says so meanwhile. */

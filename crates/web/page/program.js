@@ -47,12 +47,16 @@ const program = {
     return this.bytes;
   },
 
+  stop() {
+    this.worker?.terminate();
+    this.worker = null;
+  },
+
   settle({ id, answer, panic }) {
     const { resolve, reject } = this.waiting.get(id) ?? {};
     this.waiting.delete(id);
     if (panic !== undefined) {
-      this.worker.terminate();
-      this.worker = null;
+      this.stop();
       for (const other of this.waiting.values()) other.reject(new Error("the program stopped"));
       this.waiting.clear();
       reject?.(Object.assign(new Error(panic), { isPanic: true }));
