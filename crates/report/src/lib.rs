@@ -9,6 +9,7 @@ mod chart;
 mod csv;
 mod document;
 pub mod donard;
+pub mod examination;
 mod figure;
 mod html;
 mod ink;
@@ -16,6 +17,7 @@ pub mod machine;
 mod markdown;
 mod plain;
 mod record;
+pub mod sheet;
 pub mod trace;
 
 pub use account::{Drawn, Named};

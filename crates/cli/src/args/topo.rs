@@ -17,6 +17,7 @@ Examples:
   peerlane topo --matrix
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
+  peerlane topo --format html > machine.html
   peerlane topo --format nccl > topo.xml
   peerlane topo --format openmetrics > peerlane.prom
   peerlane topo --machine machine.tar.zst
@@ -32,8 +33,8 @@ pub(crate) struct TopoArgs {
     pub(crate) device: Option<String>,
     /// Choose the form of the output
     ///
-    /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; nccl topology
-    /// XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus.
+    /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; html a page for any
+    /// browser; nccl topology XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     /// Show every pair of GPUs, NICs and drives with its state
@@ -79,6 +80,7 @@ pub(crate) enum TopoFormat {
     Json,
     Toml,
     Svg,
+    Html,
     Nccl,
     Openmetrics,
 }

@@ -5,6 +5,7 @@ use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::machine;
 
+use super::doctor::page;
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -35,6 +36,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
+        TopoFormat::Html => {
+            printer.data(&page::of_machine(args.fabric.machine.as_deref(), &fabric)?)?;
+        }
         TopoFormat::Nccl => nccl(&fabric, printer)?,
         TopoFormat::Openmetrics => printer.data(&machine::openmetrics(&fabric))?,
         TopoFormat::Json => {
