@@ -1,10 +1,10 @@
 // Drives the page in a headless browser, and compares what it shows with what the program prints.
 //
-//     node crates/web/page/test.mjs BROWSER PAGE PROGRAM [--full] [--axe FILE] [--shots FOLDER] [--times]
+//     node crates/web/page/test.mjs BROWSER PAGE PROGRAM [--full] [--axe FILE] [--shots FOLDER] [--times FILE]...
 //
 // BROWSER is Chromium or Firefox by its path, PROGRAM is `peerlane`. --full takes every machine of the fixtures instead
 // of four. --axe checks accessibility by the script that `tools/fetch-axe` prints the path of. --shots writes pictures at
-// three widths. --times prints the time from a paste to its answer, and runs nothing else.
+// three widths. --times prints the time from a paste of a machine to its answer, and runs no test.
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
 import path from "node:path";
@@ -15,7 +15,7 @@ import { Chromium, Firefox } from "./browsers.mjs";
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { full: { type: "boolean" }, axe: { type: "string" }, shots: { type: "string" }, times: { type: "boolean" } },
+  options: { full: { type: "boolean" }, axe: { type: "string" }, shots: { type: "string" }, times: { type: "string", multiple: true } },
 });
 const [browser, file, peerlane] = positionals;
 const ROOT = path.join(import.meta.dirname, "../../..");
@@ -217,10 +217,12 @@ const DARK = {
   },
 };
 
+const start = (isDark) => (/firefox/.test(browser) ? Firefox : Chromium).start(browser, isDark);
+
 /** Runs tests in a browser of their own, and returns how many passed, failed and were skipped. */
 async function run(tests, isDark) {
   const counts = { passed: 0, failed: 0, skipped: 0 };
-  const tab = await (/firefox/.test(browser) ? Firefox : Chromium).start(browser, isDark);
+  const tab = await start(isDark);
   try {
     for (const [name, test] of Object.entries(tests)) {
       try {
@@ -243,6 +245,54 @@ async function run(tests, isDark) {
   return counts;
 }
 
+/** Pictures for docs/pictures: the answer in three widths, and a pair in the dark. */
+async function pictures() {
+  for (const isDark of [false, true]) {
+    const tab = await start(isDark);
+    await tab.width(1280);
+    await tab.open(address);
+    await tab.paste(read("eight-gpus"));
+    if (isDark) await tab.run("showPair(['0000:1a:00.0', 'gpu:0'])");
+    for (const width of [360, 800, 1280]) {
+      await tab.width(width);
+      await tab.shot(path.join(options.shots, `${isDark ? "pair-dark" : "page"}-${width}.png`));
+    }
+    await tab.stop();
+  }
+}
+
+/** Times from a paste to its answer, and the longest time for which the page itself was busy. */
+async function times() {
+  const tab = await start(false);
+  await tab.width(1280);
+  for (const place of options.times) {
+    await tab.open(address);
+    // The program is unpacked at the first question.
+    await tab.paste(read("switch-direct"));
+    const text = JSON.stringify(fs.readFileSync(place, "utf8"));
+    const [all, busy, functions] = await tab.run(`(async () => {
+      const tasks = [0];
+      let seen = performance.now(), going = true;
+      const tick = () => { const now = performance.now(); tasks.push(now - seen); seen = now; if (going) channel.port2.postMessage(0); };
+      const channel = new MessageChannel();
+      channel.port1.onmessage = tick;
+      const begin = performance.now();
+      channel.port2.postMessage(0);
+      await read(${text});
+      // Two frames: what was made is on the screen.
+      for (let frame = 0; frame < 2; frame++) await new Promise((resolve) => requestAnimationFrame(resolve));
+      going = false;
+      return [performance.now() - begin, Math.max(...tasks), state.shown.devices.length];
+    })()`);
+    console.log(`${path.basename(place)}: ${functions} devices, ${(all / 1000).toFixed(2)} s to the answer, page busy for ${Math.round(busy)} ms at most`);
+  }
+  await tab.stop();
+}
+
+if (options.times || options.shots) {
+  await (options.times ? times() : pictures());
+  process.exit();
+}
 if (!options.full) delete TESTS.every_fixture_has_the_answer_of_the_program;
 const begin = performance.now();
 const all = [await run(TESTS, false), await run(DARK, true)];
