@@ -118,7 +118,7 @@ export class Chromium extends Browser {
   }
 
   async shot(file) {
-    const { data } = await this.send("Page.captureScreenshot", { captureBeyondViewport: true });
+    const { data } = await this.send("Page.captureScreenshot");
     fs.writeFileSync(file, Buffer.from(data, "base64"));
   }
 
@@ -242,7 +242,7 @@ export class Firefox extends Browser {
   }
 
   async shot(file) {
-    const { data } = await this.send("browsingContext.captureScreenshot", { context: this.context, origin: "document" });
+    const { data } = await this.send("browsingContext.captureScreenshot", { context: this.context });
     fs.writeFileSync(file, Buffer.from(data, "base64"));
   }
 

@@ -126,6 +126,28 @@ const TESTS = {
     await page.until("!$('pair').hidden && document.activeElement === $('pair')");
   },
 
+  async keyboard_reaches_the_whole_answer(page) {
+    await page.paste(read("eight-gpus"));
+    assert.equal(await page.run("document.activeElement.id"), "answer");
+    const reached = new Set();
+    // Every stop of the tabulator from the answer to the end of the page.
+    for (let stops = 0; stops < 300; stops++) {
+      await page.key("Tab");
+      const [name, isSeen] = await page.run(`(() => { const one = document.activeElement, style = getComputedStyle(one), box = one.getBoundingClientRect();
+        return [one.id || one.closest("[id]")?.id || one.tagName, style.outlineStyle !== "none" && box.width > 0 || one.closest("#drawing") !== null]; })()`);
+      assert.ok(isSeen, `the focus on ${name} is not seen`);
+      reached.add(name);
+      if (name === "diff") break;
+    }
+    for (const name of ["findings", "plan", "settings", "as-is", "open", "first", "second", "guest", "ends", "drawing", "account", "fix", "record", "svg", "xml", "print", "share", "other", "diff"]) assert.ok(reached.has(name), `Tab does not reach ${name}: ${[...reached]}`);
+    await page.run("document.querySelector('#findings summary').focus()");
+    await page.key("Enter");
+    await page.until("document.querySelector('#findings details').open");
+    await page.run("document.querySelector('#plan input').focus()");
+    await page.key(" ");
+    await page.until("$('assumed').textContent.includes('disable_acs_redir')");
+  },
+
   async two_texts_are_compared(page) {
     await page.paste(read("switch-redirecting"));
     await page.run(`$("other").value = ${JSON.stringify(read("switch-direct"))}; $("diff").requestSubmit(); 1`);
@@ -245,18 +267,23 @@ async function run(tests, isDark) {
   return counts;
 }
 
-/** Pictures for docs/pictures: the answer in three widths, and a pair in the dark. */
+/** Pictures: the answer in three widths, a pair, and the drawing of docs/page.md; also in the dark. */
 async function pictures() {
   for (const isDark of [false, true]) {
     const tab = await start(isDark);
+    const shot = async (name, width, place) => {
+      await tab.width(width);
+      await tab.run(`$("${place}").scrollIntoView({ block: "start" })`);
+      await tab.shot(path.join(options.shots, `${name}${isDark ? "-dark" : ""}.png`));
+    };
     await tab.width(1280);
     await tab.open(address);
     await tab.paste(read("eight-gpus"));
-    if (isDark) await tab.run("showPair(['0000:1a:00.0', 'gpu:0'])");
-    for (const width of [360, 800, 1280]) {
-      await tab.width(width);
-      await tab.shot(path.join(options.shots, `${isDark ? "pair-dark" : "page"}-${width}.png`));
-    }
+    for (const width of [360, 800, 1280]) await shot(`page-${width}`, width, "answer");
+    await tab.run("showPair(['0000:1a:00.0', 'gpu:0'])");
+    await tab.until("document.querySelectorAll('#drawing .path').length > 3");
+    for (const width of [360, 800, 1280]) await shot(`pair-${width}`, width, "machine");
+    await shot("page", 1280, "drawing");
     await tab.stop();
   }
 }
