@@ -22,8 +22,11 @@ pub(crate) fn files(fabric: &Fabric) -> Vec<FixFile> {
     if drop_ins.is_empty() {
         return Vec::new();
     }
-    let plan =
-        FixFile { path: "plan.txt".to_owned(), content: plan_file(&record) + &after_restart(&record), is_executable: false };
+    let plan = FixFile {
+        path: "plan.txt".to_owned(),
+        content: plan_file(&record) + &after_restart(&record),
+        is_executable: false,
+    };
     let files = drop_ins.into_iter().map(|file| FixFile {
         path: file.path.to_owned(),
         content: file.content,
