@@ -2,6 +2,7 @@
 """What `peerlane topo` costs on machines of 100, 1,000 and 10,000 functions.
 
     benchmarks/topo.py [--counts 100 1000 10000] [--repeats 3] [--peerlane PROGRAM] [--json FILE]
+    benchmarks/topo.py --write FOLDER [--counts 517 10000]     the machines alone, one device a port
 
 Each machine has five switches below each root bus, with 14 ports; a root bus is 151 functions. In `one device a port`, a port has one
 drive, NIC or GPU, and redirects as Linux sets it where it finds an IOMMU; one device in three has memory. In `four GPUs a port`, no port
@@ -49,7 +50,13 @@ def main():
     options = parser(__doc__)
     options.add_argument("--counts", type=int, nargs="+", default=[100, 1000, 10000])
     options.add_argument("--repeats", type=int, default=3)
+    options.add_argument("--write", type=Path)
     arguments = options.parse_args()
+    if arguments.write:
+        for count in arguments.counts:
+            text, _ = machine(count, *SHAPES["one device a port"])
+            (arguments.write / f"{count}.toml").write_text(text)
+        return
     need(arguments.peerlane)
     rows = []
     print(f"{platform.release()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")

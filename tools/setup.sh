@@ -306,11 +306,12 @@ prepare_lspci() {
     tools/fetch-lspci >/dev/null || say 'warning: there is no lspci of other releases'
 }
 
-# Installs Chromium and, for `full`, XRT's no-op card, if the distribution has them. Without them their tests are skipped.
+# Installs Chromium and, for `full`, Firefox and XRT's no-op card, if the distribution has them. Without them their tests are skipped.
 prepare_extras() {
     local package
     local -a packages=()
     has chromium || packages+=(chromium)
+    if [[ $1 == full ]] && ! has firefox-esr && ! has firefox; then packages+=(firefox-esr); fi
     if [[ $1 == full ]] && ! ldconfig -p | grep -q 'libxrt_noop\.so\.2 '; then packages+=(libxrt1); fi
     for package in "${packages[@]}"; do
         if [[ $EUID != 0 || -z $(candidates "$package") ]] || ! (install_packages "$package"); then

@@ -18,7 +18,9 @@ fn main() -> io::Result<()> {
     println!("cargo::rerun-if-env-changed={PAGE}");
     let page = match var_os(PAGE) {
         Some(path) => {
-            println!("cargo::rerun-if-changed={}", Path::new(&path).display());
+            // The path is one from the workspace, where cargo is called.
+            let path = Path::new("../..").join(path);
+            println!("cargo::rerun-if-changed={}", path.display());
             fs::read(path)?
         }
         None => Vec::new(),

@@ -10,6 +10,7 @@ mod csv;
 mod document;
 pub mod donard;
 mod ends;
+pub mod examination;
 mod figure;
 mod html;
 mod ink;
@@ -18,6 +19,7 @@ mod markdown;
 mod node_labels;
 mod plain;
 mod record;
+pub mod sheet;
 mod terminal;
 pub mod trace;
 

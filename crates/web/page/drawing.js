@@ -1,14 +1,14 @@
 // The drawing: signs of the matrix show paths, devices are chosen in it.
 
 const drawing = {
-  /** Devices of the answer, and the chosen words. */
-  devices: [],
+  /** Devices of the answer by their numbers, and the chosen word. */
+  devices: new Map(),
   first: null,
   /** A request for each sign that was looked at. */
   paths: new Map(),
 
   show({ svg, rules, devices }, ask) {
-    this.devices = devices;
+    this.devices = new Map(devices.map((device) => [String(device.id), device]));
     this.ask = ask;
     this.first = null;
     this.paths.clear();
@@ -33,7 +33,7 @@ const drawing = {
   },
 
   device(ids) {
-    return this.devices.find((device) => ids.includes(String(device.id)));
+    return ids.map((id) => this.devices.get(id)).find(Boolean);
   },
 
   /** Words of both ends of a sign: the initiator, then the memory. */

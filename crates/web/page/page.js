@@ -1,7 +1,7 @@
 // The page: a machine is given, the answer is shown.
 
 /** The machine that was given, what is assumed of it, and its answers. */
-const state = { machine: null, assume: null, base: null, shown: null };
+const state = { machine: null, assume: null, shown: null };
 
 const COMMANDS = [
   ["Linux, as root", "(sudo lspci -Dvvvnn; uname -a; cat /proc/cmdline;\n grep -m4 -E 'vendor_id|cpu family|model' /proc/cpuinfo) > machine.txt"],
@@ -15,17 +15,17 @@ function rows(section, children, list = section.querySelector("ol,ul,div")) {
 }
 
 /** Shows a failure as a sentence; a panic also offers the text for a report. */
-function fail(error) {
+async function fail(error) {
   say("");
   const box = $("trouble");
-  if (error.isPanic) {
-    const report = () => `${error.message}\n\n${state.machine?.text ?? "(a file)"}`;
-    const button = make("button", { type: "button", click: () => copy(report(), button) }, "Copy a report");
-    box.replaceChildren(make("p", {}, "The program stopped at a fault of its own. A report with the text helps to fix it; look through it first."), make("pre", {}, error.message), button);
-  } else {
-    box.replaceChildren(make("p", {}, prose(error.message)), error.hint ? make("p", {}, "Hint: ", prose(error.hint)) : "");
-  }
+  box.replaceChildren(make("p", {}, prose(error.message)), error.hint ? make("p", {}, "Hint: ", prose(error.hint)) : "");
   box.hidden = false;
+  if (!error.isPanic) return;
+  const { text } = await program.ask(state.machine, { ask: "scrub" }).catch(() => state.machine ?? {});
+  const report = make("textarea", { readonly: true, rows: "8", "aria-label": "Report" }, `${error.message}\n\n${text ?? "(a file)"}`);
+  const button = make("button", { type: "button", click: () => copy(report.value, button) }, "Copy the report");
+  box.prepend(make("p", {}, "The program stopped at a fault of its own. A report with the text helps to fix it; look through it first."));
+  box.append(report, button);
 }
 
 /** Runs something that may fail, and says so meanwhile. */
@@ -37,20 +37,18 @@ async function attempt(what, run) {
     if ($("status").textContent === what) say("");
     return result;
   } catch (error) {
-    fail(error);
-    return undefined;
+    await fail(error);
   }
 }
 
 const ask = (question) => program.ask(state.machine, { assume: state.assume, ...question });
 
 async function examine(machine) {
-  Object.assign(state, { machine, assume: null, base: null });
+  Object.assign(state, { machine, assume: null });
   $("shared").hidden = true;
   const answer = await attempt("Reading...", () => ask({ ask: "examine" }));
   $("answer").hidden = !answer;
   if (!answer) return;
-  state.base = answer;
   $("pair").hidden = true;
   showPlan(answer);
   show(answer);
@@ -209,15 +207,16 @@ async function open(files) {
 
 async function start() {
   for (const [title, text] of COMMANDS) $("commands").append(make("h3", {}, title), command(text));
-  $("form").addEventListener("submit", (event) => { event.preventDefault(); examine({ text: $("text").value }); });
   $("text").addEventListener("paste", () => setTimeout(() => examine({ text: $("text").value })));
   $("file").addEventListener("change", () => attempt("Reading...", () => open($("file").files)));
   for (const name of ["dragover", "drop"]) document.addEventListener(name, (event) => event.preventDefault());
   document.addEventListener("drop", ({ dataTransfer }) => dataTransfer.files.length && attempt("Reading...", () => open(dataTransfer.files)));
-  $("ends").addEventListener("submit", (event) => { event.preventDefault(); showPair([$("first").value, $("second").value]); });
-  $("what-if").addEventListener("submit", (event) => { event.preventDefault(); assume(); });
+  const submitted = (id, run) => $(id).addEventListener("submit", (event) => { event.preventDefault(); run(); });
+  submitted("form", () => examine({ text: $("text").value }));
+  submitted("ends", () => showPair([$("first").value, $("second").value]));
+  submitted("what-if", assume);
+  submitted("diff", showChanges);
   $("as-is").addEventListener("click", () => { document.querySelectorAll("#plan input:checked").forEach((box) => (box.checked = false)); $("settings").value = ""; assume(); });
-  $("diff").addEventListener("submit", (event) => { event.preventDefault(); showChanges(); });
   const keep = (id, what, run) => $(id).addEventListener("click", () => attempt(what, run));
   keep("fix", "Writing...", async () => { const files = await ask({ ask: "fix" }); if (files.length) save("peerlane-fix.zip", zip(files)); else say("No step of the plan has a command."); });
   keep("record", "Writing...", () => save("peerlane.json", JSON.stringify(state.shown.doctor, null, 2) + "\n", "application/json"));

@@ -47,26 +47,27 @@ const program = {
     return this.bytes;
   },
 
+  stop() {
+    this.worker?.terminate();
+    this.worker = null;
+  },
+
   settle({ id, answer, panic }) {
     const { resolve, reject } = this.waiting.get(id) ?? {};
     this.waiting.delete(id);
     if (panic !== undefined) {
-      this.worker.terminate();
-      this.worker = null;
+      this.stop();
       for (const other of this.waiting.values()) other.reject(new Error("the program stopped"));
       this.waiting.clear();
-      reject?.(Object.assign(new Error(panic), { isPanic: true }));
-      return;
+      return reject?.(Object.assign(new Error(panic), { isPanic: true }));
     }
     const { ok, error } = JSON.parse(answer);
-    if (error) reject?.(new Refusal(error));
-    else resolve?.(ok);
+    return error ? reject?.(new Refusal(error)) : resolve?.(ok);
   },
 
   /** Asks about a machine; the worker keeps the last one. */
   async ask(machine, question) {
-    let bytes;
-    if (!this.worker) bytes = await this.start();
+    const bytes = this.worker ? undefined : await this.start();
     const text = JSON.stringify(machine);
     const request = JSON.stringify(text === this.known ? question : { machine, ...question });
     if (question.ask !== "scrub") this.known = text;

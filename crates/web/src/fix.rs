@@ -1,10 +1,8 @@
 //! Files that the page offers: those of `doctor --write-fix`, and a topology for NCCL.
 
-use std::fmt::Write as _;
-
 use peerlane_doctor::{HostFacts, after_restart, drop_ins, examine};
 use peerlane_fabric::Fabric;
-use peerlane_results::{DoctorRecord, PlanStep};
+use peerlane_report::examination::plan_file;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -24,36 +22,17 @@ pub(crate) fn files(fabric: &Fabric) -> Vec<FixFile> {
     if drop_ins.is_empty() {
         return Vec::new();
     }
-    let plan =
-        FixFile { path: "plan.txt".to_owned(), content: plan(&record), is_executable: false };
+    let plan = FixFile {
+        path: "plan.txt".to_owned(),
+        content: plan_file(&record) + &after_restart(&record),
+        is_executable: false,
+    };
     let files = drop_ins.into_iter().map(|file| FixFile {
         path: file.path.to_owned(),
         content: file.content,
         is_executable: file.is_executable,
     });
     std::iter::once(plan).chain(files).collect()
-}
-
-/// The plan for people, next to the files.
-fn plan(record: &DoctorRecord) -> String {
-    let mut text = format!("{}: {}\n\n", record.machine.name, record.verdict);
-    for step in &record.steps {
-        text += &step_in_words(step);
-    }
-    text + &after_restart(record)
-}
-
-fn step_in_words(step: &PlanStep) -> String {
-    let mut text = format!("{}. {} ({})\n", step.order, step.what, step.needs);
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "   on: {}", step.objects.join(", "));
-    for line in step.command.lines() {
-        let _ = writeln!(text, "   {line}");
-    }
-    if let Some(weakens) = &step.weakens {
-        let _ = writeln!(text, "   side effect: {weakens}");
-    }
-    text + "\n"
 }
 
 /// A topology file with notes on what it leaves out.

@@ -17,6 +17,7 @@ Examples:
   peerlane topo --matrix
   peerlane topo --format toml > machine.toml
   peerlane topo --format svg > machine.svg
+  peerlane topo --format html > machine.html
   peerlane topo --format nccl > topo.xml
   peerlane topo --format openmetrics -o peerlane.prom
   peerlane topo --format nfd -o peerlane.features
@@ -33,9 +34,9 @@ pub(crate) struct TopoArgs {
     pub(crate) device: Option<String>,
     /// Choose the form of the output
     ///
-    /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; nccl topology
-    /// XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus; nfd labels of a Kubernetes node, for Node
-    /// Feature Discovery.
+    /// text is a tree; json one object (as --json); toml a machine file; svg a drawing; html a page for any
+    /// browser; nccl topology XML (NCCL_TOPO_FILE); openmetrics gauges for Prometheus; nfd labels of a
+    /// Kubernetes node, for Node Feature Discovery.
     #[arg(long, value_name = "FORMAT", value_enum, default_value = "text")]
     pub(crate) format: TopoFormat,
     /// Write gauges or labels to FILE, which is replaced whole
@@ -84,6 +85,7 @@ pub(crate) enum TopoFormat {
     Json,
     Toml,
     Svg,
+    Html,
     Nccl,
     Openmetrics,
     Nfd,

@@ -7,6 +7,7 @@ use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::{LABELS_MARK, machine, node_labels};
 
+use super::doctor::page;
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 use crate::error::Failure;
 use crate::exit::Exit;
@@ -41,6 +42,9 @@ pub(crate) fn run(args: &TopoArgs, printer: Printer) -> Result<Exit, Failure> {
         }
         TopoFormat::Toml => printer.data(&fabric.to_toml())?,
         TopoFormat::Svg => printer.data(&machine::svg(&fabric))?,
+        TopoFormat::Html => {
+            printer.data(&page::of_machine(args.fabric.machine.as_deref(), &fabric)?)?;
+        }
         TopoFormat::Nccl => nccl(&fabric, printer)?,
         TopoFormat::Openmetrics => write(&machine::openmetrics(&fabric), file, printer)?,
         TopoFormat::Nfd => {

@@ -171,11 +171,6 @@ impl Printer {
         }
     }
 
-    /// Text in words for a file: without marks for the terminal, and unwrapped.
-    pub(crate) fn for_file(text: &str) -> String {
-        wrap::wrapped(text, usize::MAX).into_owned()
-    }
-
     /// Writes a line that a program reads, also with `-q`.
     fn line(self, text: &str) {
         self.stderr(&format!("{text}\n"));

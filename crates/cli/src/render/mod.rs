@@ -3,7 +3,6 @@
 mod account;
 mod bench;
 mod copy;
-mod doctor;
 mod explanation;
 mod export;
 mod jobs;
@@ -17,17 +16,20 @@ mod reproduce;
 mod sim;
 mod topo_diff;
 
+use peerlane_results::{
+    CompareRecord, DoctorRecord, MemoryFacts, Route, Shape, Tail, VerifyRecord,
+};
+
 use std::fmt::Write as _;
 
+use peerlane_report::examination;
+use peerlane_report::sheet::LabelSheet;
+pub(crate) use peerlane_report::sheet::{VERBATIM, one_line};
 use peerlane_report::{Named, Record, Report, TerminalDetail, endpoint};
-use peerlane_results::{
-    CompareRecord, Limit, MemoryFacts, Route, Shape, Tail, VerifyRecord, Warning,
-};
 
 pub(crate) use account::{lost_lines, set_aside};
 pub(crate) use bench::bench;
 use copy::copy;
-pub(crate) use doctor::doctor;
 use explanation::explanation;
 pub(crate) use export::exports;
 pub(crate) use jobs::{copies, plans};
@@ -70,65 +72,13 @@ fn differing(number: u64, one: &str) -> String {
     format!("{} differ{}", counted(number, one), if number == 1 { "s" } else { "" })
 }
 
-/// Begins a line that is not wrapped. [`one_line`] takes it out of names.
-pub(crate) const VERBATIM: char = '\u{fffe}';
-
-/// Lines of `label  value`, aligned.
-#[derive(Debug, Default)]
-struct LabelSheet(String);
-
-impl LabelSheet {
-    /// Width of labels; the longest is `comparing`.
-    const LABEL: usize = 9;
-
-    /// A line with a label.
-    fn row(&mut self, label: &str, value: impl std::fmt::Display) {
-        // Writing to a String cannot fail.
-        let value = one_line(&value.to_string());
-        let _ = writeln!(self.0, "  {label:width$} {value}", width = Self::LABEL);
-    }
-
-    /// A line below a row, aligned with its value.
-    fn more(&mut self, value: impl std::fmt::Display) {
-        self.row("", value);
-    }
-
-    /// A line of its own.
-    fn line(&mut self, text: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "{}", one_line(&text.to_string()));
-    }
-
-    /// A command for a shell, whole.
-    fn command(&mut self, indent: &str, command: &str) {
-        self.0.push(VERBATIM);
-        self.line(format_args!("{indent}{command}"));
-    }
-
-    /// Lines that another sheet has, and an empty one after them.
-    fn block(&mut self, lines: &str) {
-        self.0.push_str(lines.trim_end());
-        self.0.push_str("\n\n");
-    }
-
-    /// The warnings, each with its advice.
-    fn warnings<'a>(&mut self, warnings: impl IntoIterator<Item = &'a Warning>) {
-        for warning in warnings {
-            self.line(format_args!("warning: {warning}; {}", warning.advice()));
-        }
-    }
-
-    /// The ceilings on the way.
-    fn limits(&mut self, limits: &[Limit]) {
-        for (index, limit) in limits.iter().enumerate() {
-            let label = if index == 0 { "limits" } else { "" };
-            self.row(label, format_args!("{}: {}", limit.object, limit.bytes_per_second));
-        }
-    }
-}
-
-/// Text in one line: names may have line ends in them, and could forge lines or commands.
-pub(crate) fn one_line(text: &str) -> String {
-    text.replace('\n', "\\n").replace(VERBATIM, "\\u{fffe}")
+/// An examination in words.
+pub(crate) fn doctor(record: &DoctorRecord) -> String {
+    let proof = match (&record.proof, &record.pair) {
+        (Some(proof), Some([first, second])) => self::proof(proof, [first, second]),
+        _ => String::new(),
+    };
+    examination::text(record, &proof)
 }
 
 fn memory(facts: &MemoryFacts) -> String {
@@ -168,22 +118,6 @@ fn tail(tail: Tail, route: Option<Route>) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn name_with_newline_forges_no_line() {
-        let mut sheet = LabelSheet::default();
-        sheet.line("a\nb would be replaced:");
-        sheet.row("source", "c\n  route     p2p");
-        assert_eq!(sheet.0, "a\\nb would be replaced:\n  source    c\\n  route     p2p\n");
-    }
-
-    #[test]
-    fn name_forges_no_command() {
-        let mut sheet = LabelSheet::default();
-        sheet.line(format_args!("{VERBATIM}sudo rm"));
-        sheet.command("  ", "true");
-        assert_eq!(sheet.0, format!("\\u{{fffe}}sudo rm\n{VERBATIM}  true\n"));
-    }
 
     #[test]
     fn tail_is_merged_in_route_memory() {

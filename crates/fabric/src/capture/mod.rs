@@ -5,6 +5,7 @@
 //! bounded, links stay texts, and nothing is written anywhere.
 
 mod device_names;
+mod own_values;
 mod scrub;
 mod text;
 mod words;

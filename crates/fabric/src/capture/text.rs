@@ -1,28 +1,16 @@
 //! A pasted text without what identifies its machine, line by line: line numbers stay what they are.
 //!
-//! Equal values stay equal, as in a capture. Values of no known form stay, such as a serial number in
-//! the path of a device, or a name that no prompt, `uname -a` or home folder shows.
+//! Equal values stay equal, as in a capture. Values of no known form stay, such as a name that no prompt, log,
+//! `uname -a` or home folder shows.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use super::own_values::{self, SerialColumn};
 use super::words;
 
 /// Word that stands for a value that nothing is read from.
 const REMOVED: &str = "removed";
-/// Beginnings of keys whose values are one of a kind.
-const OWN_KEYS: [&str; 9] = [
-    "serial",
-    "[sn]",
-    "chassis serial",
-    "asset tag",
-    "hostname",
-    "host name",
-    "gpu pdi",
-    "board serial",
-    "static hostname",
-];
-
 /// A text without identifiers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScrubbedText {
@@ -35,7 +23,8 @@ pub struct ScrubbedText {
 /// Removes from a pasted text what captures leave out: host and user names, serial numbers, network addresses,
 /// UUIDs, NQNs, and kernel parameters that may name something.
 pub fn scrub_text(text: &str) -> ScrubbedText {
-    let mut scrub = TextScrub { names: host_names(text), ..TextScrub::default() };
+    let serials = own_values::serials(text);
+    let mut scrub = TextScrub { names: host_names(text), serials, ..TextScrub::default() };
     let lines: Vec<String> = text.split('\n').map(|line| scrub.line(line)).collect();
     let count = |kind: IdentifierKind| scrub.seen.get(&kind).map_or(0, BTreeMap::len);
     let replaced = IdentifierKind::ALL
@@ -56,10 +45,11 @@ enum IdentifierKind {
     Nqn,
     Parameter,
     Path,
+    Vendor,
 }
 
 impl IdentifierKind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Name,
         Self::Serial,
         Self::NetworkAddress,
@@ -67,6 +57,7 @@ impl IdentifierKind {
         Self::Nqn,
         Self::Parameter,
         Self::Path,
+        Self::Vendor,
     ];
 
     fn name(self) -> &'static str {
@@ -78,6 +69,7 @@ impl IdentifierKind {
             Self::Nqn => "NQN",
             Self::Parameter => "kernel parameter",
             Self::Path => "path",
+            Self::Vendor => "value of a vendor's own",
         }
     }
 }
@@ -87,6 +79,10 @@ impl IdentifierKind {
 struct TextScrub {
     /// Host and user names of prompts and of `uname`.
     names: Vec<String>,
+    /// Serial numbers of keys and tables, which may stand elsewhere, too.
+    serials: Vec<String>,
+    /// The column of serial numbers in the table that a line is of.
+    column: Option<SerialColumn>,
     seen: BTreeMap<IdentifierKind, BTreeMap<String, usize>>,
 }
 
@@ -96,10 +92,15 @@ impl TextScrub {
         if let Some((_, release)) = system_name(&line) {
             line = line.replace(release, &words::release(release));
         }
-        if let Some((start, end)) = own_value(&line) {
+        self.column = SerialColumn::of(&line).or(self.column);
+        let own = self.column.and_then(|column| column.value(&line));
+        if let Some((start, end)) = own_values::find(&line).or(own) {
             let value = line[start..end].to_owned();
             let number = self.number(IdentifierKind::Serial, &value);
             line.replace_range(start..end, &format!("serial-{number}"));
+        } else if let Some((start, end)) = own_values::of_vendor(&line) {
+            self.number(IdentifierKind::Vendor, &line[start..end]);
+            line.replace_range(start..end, REMOVED);
         }
         if is_command_line(&line) {
             line = self.parameters(&line);
@@ -116,7 +117,15 @@ impl TextScrub {
             let (word, after) = rest.split_at(end);
             // Punctuation after a word is no part of it, as in `gpu07: 10.1.2.3.`.
             let bare = word.trim_end_matches([':', '.']);
-            kept += &self.word(bare, &line);
+            let before = &line[..line.len() - rest.len()];
+            let is_of_account = before.ends_with('@') && before.len() > 1
+                || word.len() == bare.len() && is_account(word, after);
+            if is_of_account && bare.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                self.number(IdentifierKind::Name, bare);
+                kept += "removed";
+            } else {
+                kept += &self.word(bare, &line, before);
+            }
             kept += &word[bare.len()..];
             let skipped = after.find(is_word).unwrap_or(after.len());
             kept += &after[..skipped];
@@ -126,7 +135,7 @@ impl TextScrub {
     }
 
     /// A word, or what stands for it.
-    fn word(&mut self, word: &str, line: &str) -> String {
+    fn word(&mut self, word: &str, line: &str, before: &str) -> String {
         if self.names.iter().any(|name| name == word) {
             self.number(IdentifierKind::Name, word);
             return "machine".to_owned();
@@ -150,10 +159,30 @@ impl TextScrub {
             let number = self.number(IdentifierKind::Nqn, word);
             return format!("nqn-{number}");
         }
+        if let Some(serial) = self.serials.iter().find(|serial| word.contains(serial.as_str())) {
+            let (serial, whole) = (serial.clone(), word.to_owned());
+            let number = self.number(IdentifierKind::Serial, &serial);
+            // What surrounds it in a path of udev is the product.
+            return whole.replace(&serial, &format!("serial-{number}"));
+        }
+        if let Some((start, end)) = own_values::of_disk(word) {
+            let number = self.number(IdentifierKind::Serial, &word[start..end]);
+            return format!("{}serial-{number}{}", &word[..start], &word[end..]);
+        }
+        if own_values::is_hardware_number(word, line) {
+            let digits = word.strip_prefix("0x").unwrap_or(word);
+            let number = self.zeroed(IdentifierKind::NetworkAddress, digits, ':');
+            return word.replace(digits, &number);
+        }
         let (host, port) = without_port(word);
-        if is_internet_address(host) && !line.to_ascii_lowercase().contains("version") {
+        if is_internet_address(host) && !is_version(before) {
             let number = self.number(IdentifierKind::NetworkAddress, host);
             return format!("address-{number}{port}");
+        }
+        let (host, port) = word.split_at(word.find(':').unwrap_or(word.len()));
+        if is_domain(host) {
+            self.number(IdentifierKind::Name, host);
+            return format!("machine{port}");
         }
         word.to_owned()
     }
@@ -174,15 +203,25 @@ impl TextScrub {
         digits.into_iter().collect()
     }
 
-    /// Kernel parameters whose values are of a known form; of others the key stays.
+    /// Kernel parameters whose values are of a known form; of others the key stays, and nothing of unknown flags.
     fn parameters(&mut self, line: &str) -> String {
         let mut kept = Vec::new();
+        // Words of a log stand before the first parameter.
+        let mut is_begun = false;
         for word in line.split(' ') {
+            is_begun |= word.contains('=');
+            let bare = word.trim_end();
             kept.push(match word.split_once('=') {
-                Some(("BOOT_IMAGE" | "\tBOOT_IMAGE", _)) => "BOOT_IMAGE=/vmlinuz".to_owned(),
+                Some((key, _)) if key.trim_start_matches(['\t', '"']) == "BOOT_IMAGE" => {
+                    "BOOT_IMAGE=/vmlinuz".to_owned()
+                }
                 Some((key, value)) if !words::is_known(word) && !value.is_empty() => {
                     self.number(IdentifierKind::Parameter, word);
                     format!("{key}={REMOVED}")
+                }
+                None if is_begun && !bare.is_empty() && !words::is_flag(bare) => {
+                    self.number(IdentifierKind::Parameter, bare);
+                    word.replace(bare, REMOVED)
                 }
                 _ => word.to_owned(),
             });
@@ -214,15 +253,18 @@ fn host_names(text: &str) -> Vec<String> {
         if let Some((host, _)) = system_name(line) {
             names.extend([host, host.split('.').next().unwrap_or(host)].map(str::to_owned));
         }
+        names.extend(host_of_log(line).map(str::to_owned));
+        names.extend(own_values::host_name(line).map(str::to_owned));
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         names.extend(line.split("/home/").skip(1).map(|rest| {
             let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
             rest[..end].trim_end_matches('.').to_owned()
         }));
         if let Some((end, _)) = prompt(line) {
-            let place = line[..end].trim_start_matches(['[', ' ', '\t']);
+            let place = line[..end].trim_start_matches(PROMPT_STARTS);
             if let Some((user, rest)) = place.split_once('@') {
-                let host = rest.split([':', ' ', ']', '$', '#']).next().unwrap_or_default();
+                let host =
+                    rest.split([':', ' ', ']', '$', '#', '>', '%']).next().unwrap_or_default();
                 names.extend([user, host].map(str::to_owned));
             }
         }
@@ -233,6 +275,21 @@ fn host_names(text: &str) -> Vec<String> {
     names
 }
 
+/// The host in a line of a log, as syslog and journalctl write it: `Feb 26 19:14:30 gpu07 kernel: ...`.
+fn host_of_log(line: &str) -> Option<&str> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let mut words = line.trim_start_matches(['>', ' ']).split_whitespace();
+    let (first, second) = (words.next()?, words.next()?);
+    let host = if first.len() == 3 && MONTHS.contains(first) {
+        let time = words.next()?;
+        words.next().filter(|_| second.parse::<u8>().is_ok() && time.contains(':'))?
+    } else {
+        let is_time = first.contains('T') && first.contains(':') && first.starts_with("20");
+        is_time.then_some(second)?
+    };
+    words.next().filter(|program| program.ends_with(':')).map(|_| host)
+}
+
 /// Host and release of the kernel in a line of `uname -a`.
 fn system_name(line: &str) -> Option<(&str, &str)> {
     let mut words = line.split_whitespace();
@@ -241,33 +298,22 @@ fn system_name(line: &str) -> Option<(&str, &str)> {
     (system == "Linux" && is_release).then_some((host, release))
 }
 
+/// What may stand before a prompt: brackets, an environment, the mark of a quotation.
+const PROMPT_STARTS: [char; 6] = ['[', ' ', '\t', '(', ')', '>'];
+
 /// The end of a prompt with a user and a host, and the sign at its end.
 fn prompt(line: &str) -> Option<(usize, char)> {
     /// No prompt is longer.
     const LONGEST: usize = 120;
     let at = line.find('@')?;
     let is_name = |text: &str| {
-        let text = text.trim_start_matches(['[', ' ', '\t', '(', ')']);
+        let text = text.trim_start_matches(PROMPT_STARTS);
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c))
     };
-    let end = at + line[at..].find(['$', '#'])? + 1;
+    let end = at + line[at..].find(['$', '#', '%', '>'])? + 1;
     let is_end = line[end..].is_empty() || line[end..].starts_with(' ');
     (end <= LONGEST && is_end && is_name(&line[..at]))
         .then(|| (end, line.as_bytes()[end - 1].into()))
-}
-
-/// Place of the value of a key whose values are one of a kind.
-fn own_value(line: &str) -> Option<(usize, usize)> {
-    // JSON has keys in quotes.
-    let key = line.trim_start_matches([' ', '\t', '\r', '"']).to_ascii_lowercase();
-    if !OWN_KEYS.iter().any(|own| key.starts_with(own)) {
-        return None;
-    }
-    let at = line.find(": ").map(|at| at + 1).or_else(|| line.find('=').map(|at| at + 1))?;
-    let value = line[at..].trim().trim_end_matches(',').trim_matches(['"', '\'']);
-    let start = at + line[at..].find(value)?;
-    let is_none = value.is_empty() || matches!(value, "N/A" | "0" | "None" | "null");
-    (!is_none).then_some((start, start + value.len()))
 }
 
 /// Place of the path in a line such as `Name : /usr/bin/python3` of `nvidia-smi -q`.
@@ -280,7 +326,10 @@ fn path_of_process(line: &str) -> Option<(usize, usize)> {
 /// Returns whether a line is that of `/proc/cmdline`.
 fn is_command_line(line: &str) -> bool {
     let line = line.trim_start();
-    line.starts_with("BOOT_IMAGE=") || line.contains(" root=") || line.starts_with("root=")
+    line.starts_with("BOOT_IMAGE=")
+        || line.starts_with("initrd=")
+        || line.contains(" root=")
+        || line.starts_with("root=")
 }
 
 /// Returns whether a word is made of groups of hexadecimal digits of these sizes.
@@ -304,6 +353,67 @@ fn without_port(word: &str) -> (&str, &str) {
 /// Returns whether a word is an address of IPv4 or IPv6.
 fn is_internet_address(word: &str) -> bool {
     word.parse::<IpAddr>().is_ok()
+}
+
+/// Returns whether a number after this text is a version: `Version: `, `firmware `.
+fn is_version(before: &str) -> bool {
+    let text = before.trim_end_matches([' ', '\t', ':', '=', '(', '"', 'v']).to_ascii_lowercase();
+    ["version", "ver", "firmware", "fw", "release", "revision", "driver", "bios"]
+        .iter()
+        .any(|word| text.ends_with(word))
+}
+
+/// Returns whether a word with this text after it is the user of an account: `alice@gpu07`.
+fn is_account(word: &str, after: &str) -> bool {
+    let mut after = after.chars();
+    after.next() == Some('@')
+        && after.next().is_some_and(|c| c.is_ascii_alphabetic())
+        && !word.is_empty()
+}
+
+/// Ends of the names of hosts: those of companies, universities and networks of one's own.
+const DOMAINS: [&str; 28] = [
+    "ai",
+    "cloud",
+    "cluster",
+    "com",
+    "corp",
+    "de",
+    "dev",
+    "edu",
+    "example",
+    "fr",
+    "gov",
+    "home",
+    "internal",
+    "intra",
+    "io",
+    "jp",
+    "lab",
+    "lan",
+    "local",
+    "localdomain",
+    "mil",
+    "net",
+    "org",
+    "private",
+    "site",
+    "tech",
+    "test",
+    "uk",
+];
+
+/// Returns whether a word is the name of a host with its domain.
+fn is_domain(word: &str) -> bool {
+    let mut labels: Vec<&str> = word.split('.').collect();
+    let Some(last) = labels.pop() else { return false };
+    let is_label = |label: &&str| {
+        !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let has_letter = labels.iter().any(|label| label.contains(|c: char| c.is_ascii_alphabetic()));
+    has_letter
+        && labels.iter().all(is_label)
+        && DOMAINS.contains(&last.to_ascii_lowercase().as_str())
 }
 
 #[cfg(test)]
@@ -351,6 +461,43 @@ mod tests {
             ("  \"SerialNumber\" : \"S4EV\",", "  \"SerialNumber\" : \"serial-1\","),
             ("\"hostname\": null,", "\"hostname\": null,"),
             ("/home/alice.b/run by alice.b", "/home/machine/run by machine"),
+            ("S/N: S4EVNX0NB29088Y", "S/N: serial-1"),
+            ("sn        : S4EVNX0NB29088Y", "sn        : serial-1"),
+            ("> Serial Number:    WD-WMC4N0E0NN71", "> Serial Number:    serial-1"),
+            ("\t\t[YA] Asset tag: A-17", "\t\t[YA] Asset tag: serial-1"),
+            ("\t\t[V4] Vendor specific: 9CDC71556630", "\t\t[V4] Vendor specific: removed"),
+            ("LU WWN Device Id: 5 0014ee 6050ae2f5", "LU WWN Device Id: serial-1"),
+            ("Namespace 1 IEEE EUI-64:   3a5a27 0310ab", "Namespace 1 IEEE EUI-64:   serial-1"),
+            ("nguid   : 3737553054b006640025384700000001", "nguid   : serial-1"),
+            ("eui64   : 0000000000000000", "eui64   : 0000000000000000"),
+            ("Node GUID: 0x506b4b03009e1234", "Node GUID: 0x0000000000000001"),
+            ("sminfo: sm guid 0x2c903000d81f9, 3", "sminfo: sm guid 0x0000000000001, 3"),
+            ("Base MAC: 0c42a1fa1234", "Base MAC: 000000000001"),
+            ("Memory at 38fffe000000 (64-bit)", "Memory at 38fffe000000 (64-bit)"),
+            (
+                "/dev/disk/by-id/nvme-eui.0025384331408197-part1",
+                "/dev/disk/by-id/nvme-eui.serial-1-part1",
+            ),
+            (
+                "nvme-Samsung_SSD_980_PRO_2TB_S69ENF0R215215M_1 -> ../../nvme0n1",
+                "nvme-Samsung_SSD_980_PRO_2TB_serial-1 -> ../../nvme0n1",
+            ),
+            ("wwn-0x5000cca223c7c8d4", "wwn-serial-1"),
+            ("nvme-rdma over nvme-pci, nvme_core", "nvme-rdma over nvme-pci, nvme_core"),
+            ("ping gpu07.lab.example and node.corp.com:22", "ping machine and machine:22"),
+            (
+                "nvme.poll_queues iommu.passthrough file.txt",
+                "nvme.poll_queues iommu.passthrough file.txt",
+            ),
+            ("write to luis.b@altair.de now", "write to removed@removed now"),
+            ("pci@0000:17:00.0", "pci@0000:17:00.0"),
+            ("client version 10.1.0.3 from 10.1.2.3", "client version 10.1.0.3 from address-1"),
+            (
+                "[    0.000000] Command line: BOOT_IMAGE=/x root=/dev/x ro quiet acme7",
+                "[    0.000000] Command line: BOOT_IMAGE=/vmlinuz root=removed ro quiet removed",
+            ),
+            ("[bill@prion | ~]> smartctl", "> smartctl"),
+            ("Machine ID: 0123456789abcdef0123456789abcdef", "Machine ID: serial-1"),
         ] {
             assert_eq!(scrubbed(text), expected);
         }
@@ -363,6 +510,29 @@ mod tests {
         let found = scrub_text(text);
         assert!(!found.text.contains("gpu07") && !found.text.contains("alice"), "{}", found.text);
         assert!(found.replaced.iter().any(|(kind, _)| *kind == "host or user name"));
+    }
+
+    #[test]
+    fn hosts_of_logs_are_replaced_wherever_they_stand() {
+        for line in
+            ["Feb 26 19:14:30 zentyal kernel: up", "2026-11-29T05:13:42+00:00 zentyal kernel: up"]
+        {
+            let found = scrubbed(&format!("{line}\nping zentyal"));
+            assert!(!found.contains("zentyal"), "{found}");
+        }
+    }
+
+    #[test]
+    fn serial_numbers_of_tables_are_replaced_wherever_they_stand() {
+        let text = "Node          SN                   Model             Namespace\n\
+                    ------------- -------------------- ----------------- ---------\n\
+                    /dev/nvme0n1  S4EVNX0NB29088Y      Samsung SSD 970   1\n\
+                    [VU] MT S4EVNX0NB29088YMLNX";
+        let kept = "Node          SN                   Model             Namespace\n\
+                    ------------- -------------------- ----------------- ---------\n\
+                    /dev/nvme0n1  serial-1      Samsung SSD 970   1\n\
+                    [VU] MT serial-1MLNX";
+        assert_eq!(scrubbed(text), kept);
     }
 
     #[test]

@@ -108,6 +108,33 @@ pub(super) fn is_known(word: &str) -> bool {
     PARAMETERS.contains(&key) && value.chars().all(is_plain)
 }
 
+/// Flags of the kernel's command line without a value, which name nothing.
+const FLAGS: [&str; 18] = [
+    "--",
+    "debug",
+    "irqpoll",
+    "nmi_watchdog",
+    "noapic",
+    "noefi",
+    "noexec",
+    "nofb",
+    "nokaslr",
+    "nolapic",
+    "nomodeset",
+    "noresume",
+    "nosmt",
+    "quiet",
+    "rhgb",
+    "ro",
+    "rw",
+    "splash",
+];
+
+/// Returns whether captures keep a flag of the kernel's command line.
+pub(super) fn is_flag(word: &str) -> bool {
+    FLAGS.contains(&word)
+}
+
 /// Words in settings of cuFile that identify no machine and no person: kinds of peers and routes,
 /// drivers, file systems.
 const CUFILE_WORDS: [&str; 30] = [

@@ -1,7 +1,7 @@
 //! `peerlane doctor`: the uses of a machine's devices, obstacles to them, and the plan that removes those.
 
 pub(crate) mod check;
-mod page;
+pub(crate) mod page;
 mod write_fix;
 
 use peerlane_doctor::{EndsVerdict, assumed_setting, examine_devices};

@@ -1,9 +1,9 @@
-//! `peerlane doctor --html`: the page for browsers, with a machine in it.
+//! `peerlane doctor --html` and `peerlane topo --format html`: the page for browsers, with a machine in it.
 
 use std::path::Path;
 
 use peerlane::{machines, small_file};
-use peerlane_fabric::{Fabric, capture};
+use peerlane_fabric::{Fabric, capture, content};
 use serde::Serialize;
 
 use crate::error::Failure;
@@ -31,12 +31,26 @@ struct Given {
 /// # Errors
 /// When this build has no page, or the file is somebody else's.
 pub(super) fn file(path: &Path) -> Result<OutputFile, Failure> {
+    page()?;
+    let is_ours = |bytes: &[u8]| bytes.starts_with(MARK);
+    OutputFile::at(path, OutputKind::Marked { name: "page", most: MARK.len() as u64, is_ours })
+}
+
+/// The page of this build.
+fn page() -> Result<&'static str, Failure> {
     if PAGE.is_empty() {
         let hint = "`tools/web`, then build with PEERLANE_PAGE=target/web/peerlane.html".to_owned();
         return Err(Failure::new("cannot write a page: this build has none").hint(hint));
     }
-    let is_ours = |bytes: &[u8]| bytes.starts_with(MARK);
-    OutputFile::at(path, OutputKind::Marked { name: "page", most: MARK.len() as u64, is_ours })
+    Ok(PAGE)
+}
+
+/// The page with a machine in it.
+///
+/// # Errors
+/// When this build has no page, or the machine cannot be read once more.
+pub(crate) fn of_machine(place: Option<&Path>, fabric: &Fabric) -> Result<String, Failure> {
+    with_machine(page()?, text(place, fabric)?)
 }
 
 /// Writes the page with a machine.
@@ -50,7 +64,7 @@ pub(super) fn write(
     printer: Printer,
 ) -> Result<(), Failure> {
     let shown = file.path().display().to_string();
-    let page = with_machine(PAGE, text(place, fabric)?)?;
+    let page = of_machine(place, fabric)?;
     file.write(page.as_bytes())?;
     printer.note(&format!("wrote {shown}: open it in a browser"));
     Ok(())
@@ -64,8 +78,8 @@ fn text(place: Option<&Path>, fabric: &Fabric) -> Result<String, Failure> {
         let kept = Fabric::discover_snapshot(root, capture.content).map_err(Failure::new)?;
         return Ok(kept.to_toml());
     }
-    let text = match small_file::read(root, TEXT_MAX) {
-        Ok(text) => text,
+    let text = match small_file::bytes(root, TEXT_MAX) {
+        Ok(bytes) => content::decoded(&bytes).into_owned(),
         // A name, or standard input, which is read already.
         Err(_) => fabric.to_toml(),
     };
@@ -94,6 +108,22 @@ mod tests {
         let given = given.split_once("</script>").expect("its end").0;
         let given: serde_json::Value = serde_json::from_str(given).expect("JSON");
         assert_eq!(given["text"], text);
+    }
+
+    #[test]
+    fn utf16_text_stays_the_text() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("machine.txt");
+        let text = "0000:01:00.0 Non-Volatile memory controller [0108]: Vendor [144d:a80a]\n";
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        let bytes: Vec<u8> = units.flat_map(u16::to_le_bytes).collect();
+        std::fs::write(&file, bytes).expect("a file");
+        let fabric = peerlane::machines::read(
+            peerlane::machines::MachineSource::Described(&file),
+            peerlane::machines::LookDepth::Quiet,
+        )
+        .expect("a machine");
+        assert_eq!(super::text(Some(&file), &fabric).expect("a text"), text);
     }
 
     #[test]

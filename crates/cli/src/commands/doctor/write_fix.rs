@@ -6,12 +6,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use peerlane_doctor::{DropIn, after_restart, drop_ins};
+use peerlane_report::examination::plan_file;
 use peerlane_results::DoctorRecord;
 
 use crate::error::Failure;
 use crate::output_file::write_folder;
 use crate::printer::Printer;
-use crate::render;
 
 /// The plan for people, next to the files.
 const PLAN: &str = "plan.txt";
@@ -30,7 +30,7 @@ pub(super) fn run(record: &DoctorRecord, folder: &Path, printer: Printer) -> Res
         let error = format!("cannot write {}: it already exists", folder.display());
         return Err(Failure::new(error).hint("choose a name that does not exist".to_owned()));
     }
-    let text = Printer::for_file(&render::doctor(record)) + &after_restart(record);
+    let text = plan_file(record) + &after_restart(record);
     write_folder(folder, |draft| {
         fs::create_dir(draft)?;
         fs::write(draft.join(PLAN), &text)?;

@@ -5,13 +5,18 @@ use peerlane_results::{
     Setting, Unknown, Use, UseAnswer,
 };
 
-use super::LabelSheet;
+use crate::sheet::{LabelSheet, without_marks};
 
 /// Lines of evidence of one finding.
 const MAX_EVIDENCE: usize = 3;
 
-/// The headline, assumed settings, findings, fixes, uses, and unknown facts.
-pub(crate) fn doctor(record: &DoctorRecord) -> String {
+/// The plan as a file, with all that leads to it.
+pub fn plan_file(record: &DoctorRecord) -> String {
+    without_marks(&text(record, ""))
+}
+
+/// The headline, assumed settings, findings, fixes, uses, and unknown facts; `proof` follows the notes.
+pub fn text(record: &DoctorRecord, proof: &str) -> String {
     let mut sheet = LabelSheet::default();
     match record.pair {
         Some(_) => sheet.line(&record.verdict),
@@ -20,9 +25,7 @@ pub(crate) fn doctor(record: &DoctorRecord) -> String {
     for note in &record.notes {
         sheet.line(format_args!("note: {note}"));
     }
-    if let (Some(proof), Some([first, second])) = (&record.proof, &record.pair) {
-        sheet.0.push_str(&super::proof(proof, [first, second]));
-    }
+    sheet.0.push_str(proof);
     section(&mut sheet, "assumed:", &record.assumed, assumed);
     section(&mut sheet, "findings:", &record.findings, |sheet, one| finding(sheet, one, record));
     plan(&mut sheet, &record.steps);
