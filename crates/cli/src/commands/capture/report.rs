@@ -8,11 +8,11 @@ use std::path::Path;
 
 use peerlane_evidence::{Root, device_messages};
 use peerlane_fabric::{DriverBinding, Fabric, Snapshot, TreeEntry, capture};
+use peerlane_report::sheet::without_marks;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::error::{Failure, Tried};
-use crate::printer::Printer;
 use crate::render::{self, counted};
 use crate::version;
 
@@ -48,7 +48,7 @@ pub(super) fn answers(root: &Path, live: &Fabric, kept: &Fabric) -> Vec<AnswerFi
     let record = peerlane_engine::examine(&nameless);
     let what = format!("findings, with the plan: {}", counted(record.findings.len(), "finding"));
     let mut files = vec![
-        file("doctor.txt", what, Printer::for_file(&render::doctor(&record))),
+        file("doctor.txt", what, without_marks(&render::doctor(&record))),
         file(
             "versions.txt",
             "the program, the kernel, modules and libraries".to_owned(),
