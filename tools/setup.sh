@@ -173,6 +173,8 @@ missing_packages() {
         has mkfs.vfat || [[ -x /sbin/mkfs.vfat ]] || echo dosfstools
         has dmsetup || [[ -x /sbin/dmsetup ]] || echo dmsetup
         has fsverity || echo fsverity
+        # What makes software RDMA devices in the lab.
+        has rdma || [[ -x /sbin/rdma ]] || echo iproute2
         # What prints the machines that the reader of lspci is tested with.
         has lspci || echo pciutils
     fi
@@ -262,6 +264,15 @@ prepare_older_kernel() {
     fi
 }
 
+# Gives the lab a kernel with software RoCE; without one the tests of RDMA are skipped.
+prepare_generic_kernel() {
+    if [[ -n ${PEERLANE_KERNEL_GENERIC:-} ]]; then
+        say "generic kernel: $PEERLANE_KERNEL_GENERIC, as PEERLANE_KERNEL_GENERIC says"
+    elif ! tools/fetch-kernel --generic >/dev/null; then
+        say 'warning: there is no generic kernel for the lab'
+    fi
+}
+
 # Gives the lab the module for machines with a card; without it their tests are skipped.
 prepare_ram_bar() {
     if ! tools/build-ram-bar >/dev/null; then
@@ -321,7 +332,7 @@ prepare_extras() {
 
 # Downloads in parallel what the preparations below then find in the cache.
 fetch_together() {
-    local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
+    local -a fetches=('tools/fetch-kernel --generic' 'tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
     local fetch
     if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older'); fi
     for fetch in "${fetches[@]}"; do
@@ -337,6 +348,7 @@ prepare() {
     fetch_together "$1"
     if [[ $1 == full ]]; then prepare_older_kernel; fi
     prepare_kernel
+    prepare_generic_kernel
     prepare_ram_bar
     prepare_nvidia
     prepare_prometheus
