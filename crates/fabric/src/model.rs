@@ -9,6 +9,7 @@ mod cufile;
 mod driver;
 mod network;
 mod nvidia;
+mod rdma;
 mod storage;
 mod window;
 
@@ -20,6 +21,7 @@ pub use cufile::{CufileConfiguration, CufileValue};
 pub use driver::DriverBinding;
 pub use network::{NetworkLocation, RemoteDrive, host_and_port};
 pub use nvidia::NvidiaDriver;
+pub use rdma::{RdmaDevice, RdmaGid, RdmaPort};
 pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
     StackedDevice, Temperature,
@@ -55,6 +57,8 @@ pub struct Fabric {
     pub libraries: Option<Vec<String>>,
     /// Drives that other machines serve; none in a description or a text.
     pub remote_drives: Vec<RemoteDrive>,
+    /// RDMA devices; none in a description or a text.
+    pub rdma_devices: Vec<RdmaDevice>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
     /// Mounts of block devices of this fabric; `None` where they cannot be seen.
@@ -641,6 +645,7 @@ impl Fabric {
             product: None,
             libraries: None,
             remote_drives: Vec::new(),
+            rdma_devices: Vec::new(),
             stacked: Vec::new(),
             mounts: None,
             nvlinks: None,

@@ -125,10 +125,8 @@ fn other_kernel(kind: &str, variable: &str) -> Result<KernelImage, LabError> {
     }
     let root = cache_folder().map(|cache| cache.join(format!("kernel-{kind}/root")));
     let root = root.ok_or_else(|| missing("there is no cache folder".to_owned()))?;
-    let none = format!(
-        "no {kind} kernel was fetched to {}: tools/fetch-kernel --{kind}",
-        root.display()
-    );
+    let none =
+        format!("no {kind} kernel was fetched to {}: tools/fetch-kernel --{kind}", root.display());
     fetched_kernel(&root).ok_or_else(|| missing(none))
 }
 

@@ -155,7 +155,11 @@ fn software_rdma_keeps_payload_in_host_memory() {
     let refusal = lab.stderr("named");
     assert_eq!(lab.status("named"), 2, "{refusal}");
     assert!(refusal.contains("rxe0 is a software RDMA device and does no DMA"), "{refusal}");
-    assert!(lab.stderr("loopback").contains("loopback address by RDMA"), "{}", lab.stderr("loopback"));
+    assert!(
+        lab.stderr("loopback").contains("loopback address by RDMA"),
+        "{}",
+        lab.stderr("loopback")
+    );
     assert_eq!(lab.text("refused").trim(), "");
     let served = exported(&lab, "lab");
     assert_eq!((served.memory, served.rdma_device.as_deref()), (MemoryKind::Host, Some("rxe0")));

@@ -70,6 +70,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         product: machine.product,
         libraries: machine.libraries,
         remote_drives: Vec::new(),
+        rdma_devices: Vec::new(),
         stacked: machine.stacked.into_iter().map(storage::stacked).collect(),
         mounts: machine.mount.map(|list| list.into_iter().map(storage::mount).collect()),
         nvlinks,

@@ -30,7 +30,9 @@ pub enum ServeError {
     },
     /// A loopback address: the kernel binds it to no RDMA device (`rdma_bind_addr_dst`, Linux 7.2
     /// `drivers/infiniband/core/cma.c`), and no host can connect.
-    #[error("cannot listen by rdma at {address}: no host can connect to a loopback address by RDMA")]
+    #[error(
+        "cannot listen by rdma at {address}: no host can connect to a loopback address by RDMA"
+    )]
     LoopbackByRdma {
         /// The address.
         address: SocketAddr,

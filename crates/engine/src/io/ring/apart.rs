@@ -28,9 +28,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
     send, sendmsg, socketpair,
 };
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 /// Longest answer of a child, in bytes: a status and an Identify structure.
 pub(super) const ANSWER_MAX: usize = 8 + 4096;

@@ -5,6 +5,7 @@ mod label;
 mod lines;
 mod matrix;
 mod pairs;
+mod rdma;
 mod remote;
 mod tree;
 
@@ -17,13 +18,14 @@ pub(crate) use matrix::{is_shown, reasons};
 pub use pairs::pairs;
 pub(crate) use tree::FunctionTree;
 
-/// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A
+/// The machine as a tree, RDMA devices, drives of other machines, then the matrix of memories and initiators. A
 /// pasted text has an account of the part that was read, below the first line.
 pub fn topo(fabric: &Fabric) -> String {
-    let (tree, remote) = (FunctionTree::new(fabric).text(), remote::text(fabric));
+    let tree = FunctionTree::new(fabric).text();
+    let (rdma, remote) = (rdma::text(fabric), remote::text(fabric));
     let read = fabric.account.as_ref().map(|account| format!("{}\n", account.summary()));
     let read = read.unwrap_or_default();
-    format!("{}\n{read}{tree}{remote}\n{}", heading(fabric), matrix::text(fabric))
+    format!("{}\n{read}{tree}{rdma}{remote}\n{}", heading(fabric), matrix::text(fabric))
 }
 
 #[cfg(test)]
