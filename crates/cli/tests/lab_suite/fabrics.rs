@@ -47,10 +47,11 @@ fn open() -> Option<LabRun> {
 
 const PAGE: &str = include_str!("../../../../docs/network.md");
 
-/// Commands of docs/network.md that begin so, for drives and address of this machine.
-fn commands_of_the_page(beginning: &str, drive: &str) -> Vec<String> {
+/// Commands of docs/network.md that begin so, for this drive, by RDMA or otherwise.
+pub(crate) fn commands_of_the_page(beginning: &str, drive: &str, by_rdma: bool) -> Vec<String> {
     let lines = PAGE.lines().filter_map(|line| line.strip_prefix(beginning));
-    lines.map(|words| format!("{drive} {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
+    let lines = lines.filter(|line| line.contains("rdma") == by_rdma);
+    lines.map(|words| format!("{drive} {words}")).collect()
 }
 
 fn run(lab: &LabRun, script: &str) {
@@ -162,8 +163,12 @@ mod full {
         lab.load(&["nvme_loop"]);
         let source = lab.fill("a", 8 * MIB);
         lab.fill("b", 8 * MIB);
-        let exports = commands_of_the_page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
-        let copies = commands_of_the_page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
+        let page = |beginning, drive| {
+            let commands = commands_of_the_page(beginning, drive, false).into_iter();
+            commands.map(|words| words.replace("10.0.0.1", "127.0.0.1")).collect::<Vec<_>>()
+        };
+        let exports = page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
+        let copies = page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
         assert_eq!((exports.len(), copies.len()), (2, 1), "{exports:?} {copies:?}");
         let allowed = exports[0].split_once("--allow ").expect("a host").1;
         let copy = copies[0].replace("NQN", "$NAME");

@@ -5,7 +5,7 @@
 use peerlane_results::{ExportRecord, MemoryKind, Route};
 use peerlane_testing::Scratch;
 
-use crate::fabrics::{ALONE, MIB, PRELUDE};
+use crate::fabrics::{ALONE, MIB, PRELUDE, commands_of_the_page};
 use crate::lab::{LabRun, assert_same};
 
 /// A transport between machines.
@@ -272,5 +272,53 @@ mod full {
     #[test]
     fn two_machines_copy_by_rdma() {
         two_machines(Transport::Rdma);
+    }
+
+    /// Modules are there already: the lab loads them.
+    #[test]
+    fn documented_rdma_commands_serve_and_copy() {
+        let network = Scratch::new();
+        let machines = (Transport::Rdma.machine(&network, 1), Transport::Rdma.machine(&network, 2));
+        let (Some(mut server), Some(mut client)) = machines else { return };
+        server.fill("b", 8 * MIB);
+        let source = client.fill("a", 8 * MIB);
+        let page = |beginning, drive| commands_of_the_page(beginning, drive, true);
+        let exports = page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
+        let copies = page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
+        let ([export], [copy]) = (&exports[..], &copies[..]) else {
+            panic!("{exports:?} {copies:?}")
+        };
+        let allowed = export.split_once("--allow ").expect("a host").1;
+        let serve = format!(
+            "dd if=/dev/zero of=$(b b) bs=1M count=8 2>/dev/null
+             serve served {export}
+             say $(sed -n 's/.*\"subsystem\": \"\\([^\"]*\\)\".*/\\1/p' $OUT/served.json)
+             await done
+             kill $SERVER; wait $SERVER"
+        );
+        let take = format!(
+            "mkdir -p /etc/nvme; echo {allowed} > /etc/nvme/hostnqn
+             NQN=$(nc -l -p 9 </dev/null)
+             copy there {}
+             leave topo peerlane topo
+             leave doctor peerlane doctor
+             say done",
+            copy.replace('\'', "").replace("NQN", "$NQN")
+        );
+        std::thread::scope(|scope| {
+            scope.spawn(|| Transport::Rdma.run(&server, &serve));
+            Transport::Rdma.run(&client, &take);
+        });
+        client.record("there");
+        assert_same("the copy of the page", &server.content("b")[..8 * MIB], &source);
+        let line = "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, link layer \
+                    Ethernet, netdev eth0";
+        for name in ["topo", "doctor"] {
+            let said = client.text(&format!("{name}.json"));
+            assert!(
+                said.contains(line) && said.contains("GID[1] ::ffff:10.0.0.2, RoCE v2"),
+                "{said}"
+            );
+        }
     }
 }
