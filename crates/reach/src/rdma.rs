@@ -47,7 +47,7 @@ fn port_line(fabric: &Fabric, device: &RdmaDevice, port: &RdmaPort) -> String {
     for (word, value) in [
         ("state ", &port.state),
         ("physical state ", &port.physical_state),
-        ("link layer ", &port.link_layer),
+        ("", &port.link_layer),
         ("netdev ", &port.netdev),
     ] {
         parts.extend(value.as_ref().map(|value| format!("{word}{value}")));
@@ -123,7 +123,7 @@ mod tests {
         let lines = rdma_lines(&machine(None, port()));
         assert_eq!(
             lines[0].with_address(),
-            "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, link layer \
+            "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, \
              Ethernet, netdev eth0, GID[1] ::ffff:10.0.0.1, RoCE v2"
         );
         let hardware = rdma_lines(&machine(Some(FunctionId(0)), port()));

@@ -311,7 +311,7 @@ mod full {
         });
         client.record("there");
         assert_same("the copy of the page", &server.content("b")[..8 * MIB], &source);
-        let line = "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, link layer \
+        let line = "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, \
                     Ethernet, netdev eth0";
         for name in ["topo", "doctor"] {
             let said = client.text(&format!("{name}.json"));

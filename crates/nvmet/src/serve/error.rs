@@ -28,7 +28,7 @@ pub enum ServeError {
         /// The list of RDMA devices.
         folder: PathBuf,
     },
-    /// A loopback address: the kernel binds it to no RDMA device (`rdma_bind_addr_dst`, Linux 7.2
+    /// A loopback address: the kernel binds it to no RDMA device (`rdma_bind_addr`, Linux 7.2
     /// `drivers/infiniband/core/cma.c`), and no host can connect.
     #[error(
         "cannot listen by rdma at {address}: no host can connect to a loopback address by RDMA"
