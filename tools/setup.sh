@@ -332,9 +332,9 @@ prepare_extras() {
 
 # Downloads in parallel what the preparations below then find in the cache.
 fetch_together() {
-    local -a fetches=('tools/fetch-kernel --generic' 'tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
+    local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
     local fetch
-    if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older'); fi
+    if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older' 'tools/fetch-kernel --generic'); fi
     for fetch in "${fetches[@]}"; do
         # shellcheck disable=SC2086 # a command and its argument
         $fetch >/dev/null 2>&1 &
@@ -346,9 +346,11 @@ prepare() {
     prepare_programs "$1"
     prepare_extras "$1"
     fetch_together "$1"
-    if [[ $1 == full ]]; then prepare_older_kernel; fi
+    if [[ $1 == full ]]; then
+        prepare_older_kernel
+        prepare_generic_kernel
+    fi
     prepare_kernel
-    prepare_generic_kernel
     prepare_ram_bar
     prepare_nvidia
     prepare_prometheus

@@ -129,49 +129,6 @@ fn remote_drive_is_source_and_target() {
     source_and_target(Transport::Tcp);
 }
 
-/// The kernel takes P2P memory for a software device, and leaves it unused without a word.
-#[test]
-fn software_rdma_keeps_payload_in_host_memory() {
-    let network = Scratch::new();
-    let Some(mut lab) = Transport::Rdma.machine(&network, 1) else { return };
-    let source = lab.fill("a", 8 * MIB);
-    lab.fill("b", 8 * MIB);
-    Transport::Rdma.run(
-        &lab,
-        &format!(
-            "{ALONE}
-             RDMA=\"--transport rdma --allow any\"
-             leave named peerlane export /dev/lab/b $RDMA --listen $LAB_ADDRESS --p2pmem cmb:$(b c | sed 's/^.dev.//; s/n1$//')
-             leave loopback peerlane export /dev/lab/b $RDMA --listen 127.0.0.1
-             left > $OUT/refused
-             export_b lab
-             S=$N/subsystems/lab/namespaces/1
-             echo 0 > $S/enable; echo 1 > $S/p2pmem; dmesg -c >/dev/null; echo 1 > $S/enable; cat $S/p2pmem > $OUT/asked
-             copy to /dev/lab/a $(at $LAB_ADDRESS lab) --force --verify full
-             dmesg > $OUT/kernel
-             kill $SERVER; wait $SERVER"
-        ),
-    );
-    let refusal = lab.stderr("named");
-    assert_eq!(lab.status("named"), 2, "{refusal}");
-    assert!(refusal.contains("rxe0 is a software RDMA device and does no DMA"), "{refusal}");
-    assert!(
-        lab.stderr("loopback").contains("loopback address by RDMA"),
-        "{}",
-        lab.stderr("loopback")
-    );
-    assert_eq!(lab.text("refused").trim(), "");
-    let served = exported(&lab, "lab");
-    assert_eq!((served.memory, served.rdma_device.as_deref()), (MemoryKind::Host, Some("rxe0")));
-    assert!(served.reason.starts_with("rxe0 is a software RDMA device"), "{}", served.reason);
-    // The kernel's own answer to the same question.
-    assert_eq!(lab.text("asked").trim(), "1");
-    assert!(!lab.text("kernel").contains("p2p"), "{}", lab.text("kernel"));
-    assert_eq!(lab.record("to").route, Route::Host);
-    assert_host_memory(&lab, 8 * MIB);
-    assert_same("the copy by RDMA", &lab.content("b"), &source);
-}
-
 /// Serves drive b to the other machine, is killed, sweeps, and serves again.
 const SERVER: &str = "
 export_b lab
@@ -258,6 +215,52 @@ fn two_machines(transport: Transport) {
 /// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
     use super::*;
+
+    /// The kernel takes P2P memory for a software device, and leaves it unused without a word.
+    #[test]
+    fn software_rdma_keeps_payload_in_host_memory() {
+        let network = Scratch::new();
+        let Some(mut lab) = Transport::Rdma.machine(&network, 1) else { return };
+        let source = lab.fill("a", 8 * MIB);
+        lab.fill("b", 8 * MIB);
+        Transport::Rdma.run(
+            &lab,
+            &format!(
+                "{ALONE}
+             RDMA=\"--transport rdma --allow any\"
+             leave named peerlane export /dev/lab/b $RDMA --listen $LAB_ADDRESS --p2pmem cmb:$(b c | sed 's/^.dev.//; s/n1$//')
+             leave loopback peerlane export /dev/lab/b $RDMA --listen 127.0.0.1
+             left > $OUT/refused
+             export_b lab
+             S=$N/subsystems/lab/namespaces/1
+             echo 0 > $S/enable; echo 1 > $S/p2pmem; dmesg -c >/dev/null; echo 1 > $S/enable; cat $S/p2pmem > $OUT/asked
+             copy to /dev/lab/a $(at $LAB_ADDRESS lab) --force --verify full
+             dmesg > $OUT/kernel
+             kill $SERVER; wait $SERVER"
+            ),
+        );
+        let refusal = lab.stderr("named");
+        assert_eq!(lab.status("named"), 2, "{refusal}");
+        assert!(refusal.contains("rxe0 is a software RDMA device and does no DMA"), "{refusal}");
+        assert!(
+            lab.stderr("loopback").contains("loopback address by RDMA"),
+            "{}",
+            lab.stderr("loopback")
+        );
+        assert_eq!(lab.text("refused").trim(), "");
+        let served = exported(&lab, "lab");
+        assert_eq!(
+            (served.memory, served.rdma_device.as_deref()),
+            (MemoryKind::Host, Some("rxe0"))
+        );
+        assert!(served.reason.starts_with("rxe0 is a software RDMA device"), "{}", served.reason);
+        // The kernel's own answer to the same question.
+        assert_eq!(lab.text("asked").trim(), "1");
+        assert!(!lab.text("kernel").contains("p2p"), "{}", lab.text("kernel"));
+        assert_eq!(lab.record("to").route, Route::Host);
+        assert_host_memory(&lab, 8 * MIB);
+        assert_same("the copy by RDMA", &lab.content("b"), &source);
+    }
 
     #[test]
     fn remote_drive_by_rdma_is_source_and_target() {

@@ -267,12 +267,12 @@ pub(super) fn interruptible<T>(call: impl FnOnce() -> T) -> T {
     extern "C" fn ignore(_: libc::c_int) {}
     let set_mask = |how: libc::c_int| {
         let mut signal = MaybeUninit::uninit();
-        // SAFETY: fills a local, then adds a valid signal to it.
-        unsafe {
-            libc::sigemptyset(signal.as_mut_ptr());
-            libc::sigaddset(signal.as_mut_ptr(), INTERRUPT.as_raw());
-            libc::pthread_sigmask(how, signal.as_ptr(), std::ptr::null_mut());
-        }
+        // SAFETY: fills a local.
+        unsafe { libc::sigemptyset(signal.as_mut_ptr()) };
+        // SAFETY: adds a valid signal to the set that was filled.
+        unsafe { libc::sigaddset(signal.as_mut_ptr(), INTERRUPT.as_raw()) };
+        // SAFETY: reads that set.
+        unsafe { libc::pthread_sigmask(how, signal.as_ptr(), std::ptr::null_mut()) };
     };
     // SAFETY: all zeroes are a valid action: no flags, so that the call is not restarted.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
