@@ -173,6 +173,8 @@ missing_packages() {
         has mkfs.vfat || [[ -x /sbin/mkfs.vfat ]] || echo dosfstools
         has dmsetup || [[ -x /sbin/dmsetup ]] || echo dmsetup
         has fsverity || echo fsverity
+        # What makes software RDMA devices in the lab.
+        has rdma || [[ -x /sbin/rdma ]] || echo iproute2
         # What prints the machines that the reader of lspci is tested with.
         has lspci || echo pciutils
     fi
@@ -262,6 +264,15 @@ prepare_older_kernel() {
     fi
 }
 
+# Gives the lab a kernel with software RoCE; without one the tests of RDMA are skipped.
+prepare_generic_kernel() {
+    if [[ -n ${PEERLANE_KERNEL_GENERIC:-} ]]; then
+        say "generic kernel: $PEERLANE_KERNEL_GENERIC, as PEERLANE_KERNEL_GENERIC says"
+    elif ! tools/fetch-kernel --generic >/dev/null; then
+        say 'warning: there is no generic kernel for the lab'
+    fi
+}
+
 # Gives the lab the module for machines with a card; without it their tests are skipped.
 prepare_ram_bar() {
     if ! tools/build-ram-bar >/dev/null; then
@@ -324,7 +335,7 @@ prepare_extras() {
 fetch_together() {
     local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
     local fetch
-    if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older'); fi
+    if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older' 'tools/fetch-kernel --generic'); fi
     for fetch in "${fetches[@]}"; do
         # shellcheck disable=SC2086 # a command and its argument
         $fetch >/dev/null 2>&1 &
@@ -336,7 +347,10 @@ prepare() {
     prepare_programs "$1"
     prepare_extras "$1"
     fetch_together "$1"
-    if [[ $1 == full ]]; then prepare_older_kernel; fi
+    if [[ $1 == full ]]; then
+        prepare_older_kernel
+        prepare_generic_kernel
+    fi
     prepare_kernel
     prepare_ram_bar
     prepare_nvidia

@@ -34,8 +34,8 @@ pub use model::{
     Environment, Fabric, FailingRequest, FailureCount, Function, FunctionId, FunctionKind, GpuLink,
     HostBridge, InjectedError, Integrity, IommuMode, Kernel, LabBoot, LabDrive, LineNumbers, Link,
     LinkSpeed, Module, Mount, Namespace, NetworkLocation, NvidiaDriver, NvmeController, Origin,
-    P2pMem, Parent, Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RemoteDrive,
-    RootBus, StackedDevice, Temperature, UnassignedBar, host_and_port,
+    P2pMem, Parent, Partition, PeerAccess, PeerCapability, QueueLimits, Rates, RdmaDevice, RdmaGid,
+    RdmaPort, RemoteDrive, RootBus, StackedDevice, Temperature, UnassignedBar, host_and_port,
 };
 pub use pairing::{Dna, Pairing};
 pub use provider_kind::{ProviderKind, strip as strip_form};

@@ -10,6 +10,7 @@ mod driver;
 mod lab;
 mod network;
 mod nvidia;
+mod rdma;
 mod storage;
 mod window;
 
@@ -23,6 +24,7 @@ pub use driver::DriverBinding;
 pub use lab::{FailingRequest, FailureCount, InjectedError, LabBoot, LabDrive};
 pub use network::{NetworkLocation, RemoteDrive, host_and_port};
 pub use nvidia::NvidiaDriver;
+pub use rdma::{RdmaDevice, RdmaGid, RdmaPort};
 pub use storage::{
     CmbRegisters, Integrity, Mount, Namespace, NvmeController, Partition, QueueLimits,
     StackedDevice, Temperature,
@@ -58,6 +60,8 @@ pub struct Fabric {
     pub libraries: Option<Vec<String>>,
     /// Drives that other machines serve; none in a description or a text.
     pub remote_drives: Vec<RemoteDrive>,
+    /// RDMA devices; none in a description or a text.
+    pub rdma_devices: Vec<RdmaDevice>,
     /// Block devices that are stacked on others: device mapper, md; in order of name.
     pub stacked: Vec<StackedDevice>,
     /// Mounts of block devices of this fabric; `None` where they cannot be seen.
@@ -590,6 +594,7 @@ impl Fabric {
             product: None,
             libraries: None,
             remote_drives: Vec::new(),
+            rdma_devices: Vec::new(),
             stacked: Vec::new(),
             mounts: None,
             nvlinks: None,

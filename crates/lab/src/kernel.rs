@@ -11,6 +11,8 @@ use crate::LabError;
 const KERNEL_VARIABLE: &str = "PEERLANE_KERNEL";
 /// Environment variable that names an image of a kernel before 7.2.
 const OLDER_VARIABLE: &str = "PEERLANE_KERNEL_OLDER";
+/// Environment variable that names an image of a kernel with software RoCE.
+const GENERIC_VARIABLE: &str = "PEERLANE_KERNEL_GENERIC";
 /// Environment variable that names the module of cards.
 const RAM_BAR_VARIABLE: &str = "PEERLANE_RAM_BAR";
 /// The module that publishes the memory of cards: `module/` of this crate.
@@ -91,7 +93,7 @@ pub fn find_kernel(explicit: Option<&Path>) -> Result<KernelImage, LabError> {
             }
         }
     }
-    Err(LabError::MissingKernel { searched: searched.join("; ") })
+    Err(missing(searched.join("; ")))
 }
 
 /// Finds a kernel whose multipath heads take no peer-to-peer pages, for tests of that difference:
@@ -100,23 +102,36 @@ pub fn find_kernel(explicit: Option<&Path>) -> Result<KernelImage, LabError> {
 /// # Errors
 /// As [`find_kernel`]; a kernel of 7.2 or later is none.
 pub fn find_older_kernel() -> Result<KernelImage, LabError> {
-    let missing = |searched: String| LabError::MissingKernel { searched };
-    let kernel = match std::env::var_os(OLDER_VARIABLE).filter(|path| !path.is_empty()) {
-        Some(path) => KernelImage::open(Path::new(&path))?,
-        None => {
-            let root = cache_folder().map(|cache| cache.join("kernel-older/root"));
-            let root = root.ok_or_else(|| missing("there is no cache folder".to_owned()))?;
-            let none = format!(
-                "no older kernel was fetched to {}: tools/fetch-kernel --older",
-                root.display()
-            );
-            fetched_kernel(&root).ok_or_else(|| missing(none))?
-        }
-    };
+    let kernel = other_kernel("older", OLDER_VARIABLE)?;
     match kernel.is_at_least(7, 2) {
         true => Err(missing(format!("{} is not older than 7.2", kernel.release))),
         false => Ok(kernel),
     }
+}
+
+/// Finds a distribution's generic kernel, which has drivers that a cloud kernel lacks, among them
+/// software RoCE: `PEERLANE_KERNEL_GENERIC`, else one below `kernel-generic/root` of the cache.
+///
+/// # Errors
+/// As [`find_kernel`].
+pub fn find_generic_kernel() -> Result<KernelImage, LabError> {
+    other_kernel("generic", GENERIC_VARIABLE)
+}
+
+/// The kernel that a variable names, else the one that `tools/fetch-kernel --KIND` fetched.
+fn other_kernel(kind: &str, variable: &str) -> Result<KernelImage, LabError> {
+    if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
+        return KernelImage::open(Path::new(&path));
+    }
+    let root = cache_folder().map(|cache| cache.join(format!("kernel-{kind}/root")));
+    let root = root.ok_or_else(|| missing("there is no cache folder".to_owned()))?;
+    let none =
+        format!("no {kind} kernel was fetched to {}: tools/fetch-kernel --{kind}", root.display());
+    fetched_kernel(&root).ok_or_else(|| missing(none))
+}
+
+fn missing(searched: String) -> LabError {
+    LabError::MissingKernel { searched }
 }
 
 /// Finds the module that publishes the memory of cards, as `tools/build-ram-bar` leaves it:

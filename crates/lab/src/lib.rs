@@ -32,7 +32,7 @@ pub use error::LabError;
 pub use event::{HostEvent, MachineAction, NotAnEvent};
 pub use guest::{guest_main, is_guest, moment};
 pub use host::{BootOptions, CommandOutcome, Console, Output, run, unpack_archive};
-pub use kernel::{KernelImage, find_kernel, find_older_kernel, find_ram_bar};
+pub use kernel::{KernelImage, find_generic_kernel, find_kernel, find_older_kernel, find_ram_bar};
 pub use machine::can_boot;
 pub use mark::{MarkPhase, mark};
 pub use network::{LabNetwork, NetworkEnd, NotANetwork};

@@ -1,7 +1,7 @@
 //! A machine as one object, as `peerlane topo --json` prints it, and any pair's answer from it.
 
 use peerlane_fabric::lspci::TextAccount;
-use peerlane_fabric::{Fabric, FunctionId, RemoteDrive};
+use peerlane_fabric::{Fabric, FunctionId, RdmaDevice, RdmaGid, RdmaPort, RemoteDrive};
 use peerlane_reach::{GroupAnswer, GroupNeed, NEWEST_LIST, ReachGroup, ReachGroups};
 use peerlane_results::{Condition, MapType, NetworkFacts, RecordSchema};
 use peerlane_units::Bytes;
@@ -37,6 +37,9 @@ pub struct Topology {
     /// Drives that other machines serve, by NVMe over Fabrics.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote_drives: Vec<RemoteRow>,
+    /// RDMA devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rdma_devices: Vec<RdmaRow>,
     /// The keys of a machine file.
     #[serde(flatten)]
     pub machine: Map<String, Value>,
@@ -99,6 +102,47 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
+/// An RDMA device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaRow {
+    /// Kernel name: `mlx5_0`, `rxe0`.
+    pub name: String,
+    /// Its function, by name; null for a software device, which does no DMA.
+    pub function: Option<String>,
+    /// Its ports.
+    pub ports: Vec<RdmaPortRow>,
+}
+
+/// A port of an RDMA device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaPortRow {
+    /// Number, from 1.
+    pub port: u32,
+    /// Logical state: `ACTIVE`, `DOWN`.
+    pub state: Option<String>,
+    /// Physical state: `LinkUp`, `Disabled`.
+    pub physical_state: Option<String>,
+    /// `Ethernet` or `InfiniBand`.
+    pub link_layer: Option<String>,
+    /// Network interface of its addresses.
+    pub netdev: Option<String>,
+    /// False if that interface is in another network namespace; null where that is unknown.
+    pub netdev_is_here: Option<bool>,
+    /// Its addresses, without empty entries of the table.
+    pub gids: Vec<RdmaGidRow>,
+}
+
+/// An address of a port.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RdmaGidRow {
+    /// Position in the GID table.
+    pub index: u32,
+    /// The address: `::ffff:10.0.0.1`.
+    pub gid: String,
+    /// `RoCE v2`, `IB/RoCE v1`.
+    pub r#type: Option<String>,
+}
+
 /// A drive that another machine serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RemoteRow {
@@ -152,6 +196,7 @@ impl Topology {
             assumed_kernel: fabric.kernel.version().is_none().then(|| format!("{major}.{minor}")),
             read: fabric.account.clone(),
             remote_drives: fabric.remote_drives.iter().map(|one| remote(fabric, one)).collect(),
+            rdma_devices: fabric.rdma_devices.iter().map(|one| rdma(fabric, one)).collect(),
             machine,
         })
     }
@@ -243,6 +288,27 @@ fn names(fabric: &Fabric, ids: impl Iterator<Item = FunctionId>) -> Vec<String> 
     ids.map(|id| fabric.function(id).name.clone()).collect()
 }
 
+fn rdma(fabric: &Fabric, device: &RdmaDevice) -> RdmaRow {
+    let port = |port: &RdmaPort| RdmaPortRow {
+        port: port.number,
+        state: port.state.clone(),
+        physical_state: port.physical_state.clone(),
+        link_layer: port.link_layer.clone(),
+        netdev: port.netdev.clone(),
+        netdev_is_here: port.netdev_is_here,
+        gids: port.gids.iter().map(gid).collect(),
+    };
+    RdmaRow {
+        name: device.name.clone(),
+        function: device.function.map(|id| fabric.function(id).name.clone()),
+        ports: device.ports.iter().map(port).collect(),
+    }
+}
+
+fn gid(gid: &RdmaGid) -> RdmaGidRow {
+    RdmaGidRow { index: gid.index, gid: gid.address.clone(), r#type: gid.kind.clone() }
+}
+
 fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {
     let namespaces = drive.namespaces.iter();
     RemoteRow {
@@ -330,6 +396,20 @@ mod tests {
             "namespaces": [{ "name": "nvme5n1", "size": 1 << 20 }],
         }]);
         assert_eq!(object["remote_drives"], expected);
+    }
+
+    #[test]
+    fn rdma_devices_are_rows_of_their_own() {
+        let gid = RdmaGid { index: 1, address: "::ffff:10.0.0.1".to_owned(), kind: None };
+        let port = RdmaPort { number: 1, gids: vec![gid], ..RdmaPort::default() };
+        let function = machine().find("nic");
+        let device = RdmaDevice { name: "mlx5_0".to_owned(), function, ports: vec![port] };
+        let object = object(&Fabric { rdma_devices: vec![device], ..machine() });
+        let [row] = &object["rdma_devices"].as_array().expect("rows")[..] else {
+            panic!("{object}")
+        };
+        assert_eq!((row["name"].as_str(), row["function"].as_str()), (Some("mlx5_0"), Some("nic")));
+        assert_eq!(row["ports"][0]["gids"][0]["gid"], "::ffff:10.0.0.1");
     }
 
     #[test]

@@ -32,9 +32,15 @@ impl NetworkDriveMemory {
             return None;
         }
         if let Some(driver) = without_rdma(fabric.function(nic)) {
+            let software = fabric.rdma_devices_of(nic).next();
+            let (transport, also) = match software {
+                Some(rdma) => ("rdma", format!(" and over {}, a software RDMA device,", rdma.name)),
+                None => ("tcp", String::new()),
+            };
             let fact = format!(
-                "{driver} carries no NVMe over RDMA; over TCP the kernel copies payload through host \
-                 memory: `peerlane export {} --transport tcp --listen ADDRESS --allow HOSTNQN`",
+                "{driver} carries no NVMe over RDMA; over TCP{also} the kernel copies payload through \
+                 host memory: `peerlane export {} --transport {transport} --listen ADDRESS --allow \
+                 HOSTNQN`",
                 device_node(fabric.function(drive))
             );
             return Some(Self { third: None, advice: vec![fact] });
@@ -145,6 +151,8 @@ fn by_gpu(
 
 #[cfg(test)]
 mod tests {
+    use peerlane_fabric::{RdmaDevice, RdmaPort};
+
     use super::*;
 
     const LENDER: &str = "p2pmem = { size = '64M', available = '64M', published = true }";
@@ -211,6 +219,17 @@ mod tests {
             assert!(said.starts_with(driver) && said.contains("--transport tcp"), "{said}");
             assert!(said.contains("through host memory") && !said.contains("rdma --"), "{said}");
         }
+    }
+
+    #[test]
+    fn software_rdma_is_offered_with_its_route() {
+        let nic = "driver = 'virtio-pci'; kernel_names = ['eth0']";
+        let port = RdmaPort { netdev: Some("eth0".to_owned()), ..RdmaPort::default() };
+        let device = RdmaDevice { name: "rxe0".to_owned(), function: None, ports: vec![port] };
+        let fabric = Fabric { rdma_devices: vec![device], ..machine(nic, LENDER, "") };
+        let said = advice(&fabric);
+        assert!(said.contains("over TCP and over rxe0, a software RDMA device, the kernel copies"));
+        assert!(said.contains("--transport rdma") && !said.contains("p2pmem"), "{said}");
     }
 
     #[test]

@@ -37,7 +37,8 @@ pub struct DoctorRecord {
     /// The uses that the devices allow; several entries of one use where its pairs differ.
     pub uses: Vec<UseAnswer>,
     /// Of two devices: memory that payload between a network controller and a drive may rest in, each with its command;
-    /// reasons why a pair is slow although nothing is wrong with it.
+    /// reasons why a pair is slow although nothing is wrong with it. Of a machine: ports of RDMA devices, and
+    /// network controllers that lack a device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Obstacles, the most costly first.

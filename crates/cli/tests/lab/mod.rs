@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use peerlane_lab::{KernelImage, LabError};
 use peerlane_results::{CompletedCopy, CopyRecord};
 
 #[allow(dead_code, reason = "each test program uses a part of it")]
@@ -104,10 +105,19 @@ impl LabRun {
     }
 
     fn with_older_kernel(self) -> Option<Self> {
-        match peerlane_lab::find_older_kernel() {
+        self.with_kernel("older-kernel", peerlane_lab::find_older_kernel())
+    }
+
+    /// The same on a kernel with software RoCE; `None`, with the reason in the skip log, if there is none.
+    pub(crate) fn on_generic_kernel(self) -> Option<Self> {
+        self.with_kernel("generic-kernel", peerlane_lab::find_generic_kernel())
+    }
+
+    fn with_kernel(self, suite: &str, found: Result<KernelImage, LabError>) -> Option<Self> {
+        match found {
             Ok(kernel) => Some(Self { kernel: Some(kernel.image), ..self }),
             Err(reason) => {
-                skip("older-kernel", &reason.to_string());
+                skip(suite, &reason.to_string());
                 None
             }
         }

@@ -1,15 +1,15 @@
 //! `peerlane export` in booted machines: refusals, allowed hosts, and the traces of signals and kills.
 
 use peerlane_results::{ExportRecord, MemoryKind, Route};
-use peerlane_testing::Scratch;
 use serde_json::Value;
 
 use crate::lab::{LabRun, assert_same, schema};
 
-const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 
-const PRELUDE: &str = "
-N=/sys/kernel/config/nvmet; ME=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555
+/// Shell functions of scripts about exports; transport `$T` is TCP unless set.
+pub(crate) const PRELUDE: &str = "
+T=${T:-tcp}; N=/sys/kernel/config/nvmet; ME=nqn.2014-08.org.nvmexpress:uuid:11111111-2222-4333-8444-555555555555
 mkdir -p /sys/kernel/config /run /x; mount -t configfs c /sys/kernel/config 2>/dev/null
 ip link set lo up
 b() { readlink -f /dev/lab/$1; }
@@ -24,7 +24,7 @@ serve() {
     done
 }
 connect() {
-    printf %s \"nqn=$1,transport=tcp,traddr=${3:-127.0.0.1},trsvcid=4420,hostnqn=$2,hostid=${2##*:}$4\" >/dev/nvme-fabrics
+    printf %s \"nqn=$1,transport=$T,traddr=${3:-127.0.0.1},trsvcid=4420,hostnqn=$2,hostid=${2##*:}$4\" >/dev/nvme-fabrics
 }
 # The disk of a subsystem of a host of this machine.
 head_of() {
@@ -47,10 +47,11 @@ fn open() -> Option<LabRun> {
 
 const PAGE: &str = include_str!("../../../../docs/network.md");
 
-/// Commands of docs/network.md that begin so, for drives and address of this machine.
-fn commands_of_the_page(beginning: &str, drive: &str) -> Vec<String> {
+/// Commands of docs/network.md that begin so, for this drive, by RDMA or otherwise.
+pub(crate) fn commands_of_the_page(beginning: &str, drive: &str, by_rdma: bool) -> Vec<String> {
     let lines = PAGE.lines().filter_map(|line| line.strip_prefix(beginning));
-    lines.map(|words| format!("{drive} {}", words.replace("10.0.0.1", "127.0.0.1"))).collect()
+    let lines = lines.filter(|line| line.contains("rdma") == by_rdma);
+    lines.map(|words| format!("{drive} {words}")).collect()
 }
 
 fn run(lab: &LabRun, script: &str) {
@@ -64,90 +65,16 @@ fn listed(lab: &LabRun, name: &str) -> ExportRecord {
 }
 
 /// Waits until no drive of another machine is connected: the kernel gives a silent machine ten seconds.
-const ALONE: &str = "
+pub(crate) const ALONE: &str = "
 alone() {
     tries=300
-    while grep -q tcp /sys/class/nvme/*/transport; do
+    while grep -q $T /sys/class/nvme/*/transport; do
         [ $tries -gt 0 ] || { echo \"$1 left a connection\" >&2; exit 9; }
         tries=$((tries - 1)); sleep 0.1
     done
 }
 mkdir -p /etc/nvme; echo $ME > /etc/nvme/hostnqn
 ";
-
-#[test]
-fn remote_drive_is_source_and_target() {
-    let Some(mut lab) = open() else { return };
-    let source = lab.fill("a", 8 * MIB);
-    lab.fill("b", 16 * MIB);
-    lab.fill("c", 16 * MIB);
-    run(
-        &lab,
-        &format!(
-            "{ALONE}
-             serve served /dev/lab/b --listen 127.0.0.1 --allow $ME --name lab
-             leave blank peerlane copy /dev/lab/a nvme://127.0.0.1/lab; alone blank
-             copy to /dev/lab/a nvme://127.0.0.1/lab --force --verify full; alone to
-             copy from nvme://127.0.0.1/lab /dev/lab/c --force --length 8M --verify full; alone from
-             leave same peerlane verify /dev/lab/a nvme://127.0.0.1:4420/lab --length 8M --json; alone same
-             leave plan peerlane plan /dev/lab/a nvme://127.0.0.1/lab; alone plan
-             leave dry peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --dry-run; alone dry
-             leave first peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 4M --json & FIRST=$!
-             until grep -q tcp /sys/class/nvme/*/transport; do sleep 0.1; done
-             leave second peerlane verify /dev/lab/c nvme://127.0.0.1/lab --length 1M --json
-             wait $FIRST; alone both
-             leave bench peerlane bench stream --source nvme://127.0.0.1/lab --target null --length 8M --repeats 1 --warm-up 0 --json; alone bench
-             for group in '' -; do
-                 setsid peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force --limit 1M --block 64K & COPY=$!
-                 until grep -q live /sys/class/nvme/*/state && grep -q tcp /sys/class/nvme/*/transport; do sleep 0.1; done
-                 kill -KILL -- $group$COPY; wait $COPY
-                 alone killed
-             done
-             mount -o remount,ro /sys
-             leave read-only peerlane copy /dev/lab/a nvme://127.0.0.1/lab --force
-             alone read-only
-             kill $SERVER; wait $SERVER"
-        ),
-    );
-    assert_eq!(lab.status("blank"), 2, "{}", lab.stderr("blank"));
-    assert!(lab.stderr("blank").contains("carries content"), "{}", lab.stderr("blank"));
-    let record = lab.record("to");
-    assert_eq!((record.route, record.asked.target.as_str()), (Route::Host, "nvme://127.0.0.1/lab"));
-    let network = record.target.network.expect("a drive of the network");
-    assert_eq!(network.address.as_deref(), Some("127.0.0.1:4420"));
-    assert_eq!(network.subsystem.as_deref(), Some("lab"));
-    assert_eq!(lab.status("same"), 0, "{}", lab.stderr("same"));
-    assert_eq!(lab.status("plan"), 2, "{}", lab.stderr("plan"));
-    assert!(lab.stderr("plan").contains("nvme connect --transport tcp --traddr 127.0.0.1"));
-    assert_eq!(lab.status("dry"), 0, "{}", lab.stderr("dry"));
-    for name in ["first", "second", "bench"] {
-        assert_eq!(lab.status(name), 0, "{name}: {}", lab.stderr(name));
-    }
-    assert!(lab.stderr("read-only").contains("/sys is read-only"), "{}", lab.stderr("read-only"));
-    assert_same("the copy from the network", &lab.content("c")[..8 * MIB], &source);
-}
-
-/// Serves drive b to the other machine until that says a word.
-const SERVER: &str = "
-serve served /dev/lab/b --listen $LAB_ADDRESS --allow $ME --name lab
-nc -l -p 9 >/dev/null </dev/null
-kill $SERVER; wait $SERVER; echo $? > $OUT/served.status";
-
-/// Copies to the drive of the other machine, and from it, over a link that is cut meanwhile.
-const CLIENT: &str = "
-mkdir -p /etc/nvme; echo $ME > /etc/nvme/hostnqn
-THERE=nvme://$LAB_PEER/lab
-until peerlane copy /dev/lab/a $THERE --force --dry-run >/dev/null 2>&1; do sleep 0.5; done
-written() { set -- $(cat /sys/class/block/nvme[3-9]n1/stat 2>/dev/null); echo ${7:-0}; }
-leave during peerlane copy /dev/lab/a $THERE --force --limit 1M --block 64K --timeout 5 & COPY=$!
-while [ $(written) -lt 2048 ]; do sleep 0.1; done
-peerlane lab moment cut
-wait $COPY
-peerlane lab moment back
-until peerlane copy /dev/lab/a $THERE --force --dry-run >/dev/null 2>&1; do sleep 0.5; done
-copy resumed /dev/lab/a $THERE --resume --verify full
-copy from $THERE /dev/lab/c --force --length 8M --verify full
-echo done | nc -w 10 $LAB_PEER 9";
 
 /// Long tests that shorter ones above cover too; `./test full` runs them.
 mod full {
@@ -236,8 +163,12 @@ mod full {
         lab.load(&["nvme_loop"]);
         let source = lab.fill("a", 8 * MIB);
         lab.fill("b", 8 * MIB);
-        let exports = commands_of_the_page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
-        let copies = commands_of_the_page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
+        let page = |beginning, drive| {
+            let commands = commands_of_the_page(beginning, drive, false).into_iter();
+            commands.map(|words| words.replace("10.0.0.1", "127.0.0.1")).collect::<Vec<_>>()
+        };
+        let exports = page("peerlane export /dev/nvme0n1 ", "/dev/lab/b");
+        let copies = page("peerlane copy /dev/nvme1n1 ", "/dev/lab/a");
         assert_eq!((exports.len(), copies.len()), (2, 1), "{exports:?} {copies:?}");
         let allowed = exports[0].split_once("--allow ").expect("a host").1;
         let copy = copies[0].replace("NQN", "$NAME");
@@ -348,34 +279,6 @@ mod full {
         }
         assert_eq!(lab.status("resumed"), 0, "{}", lab.stderr("resumed"));
         assert_same("the other drive", &lab.content("c"), &other);
-    }
-
-    #[test]
-    fn copy_resumes_after_link_cut() {
-        let (Some(mut server), Some(mut client)) = (open(), open()) else { return };
-        let network = Scratch::new();
-        server.join(format!("{}=1", network.path().display()));
-        client.join(format!("{}=2", network.path().display()));
-        let theirs = server.fill("b", 16 * MIB);
-        let source = client.fill("a", 8 * MIB);
-        client.fill("c", 16 * MIB);
-        client.at("cut=link-down");
-        client.at("back=link-up");
-        std::thread::scope(|scope| {
-            scope.spawn(|| run(&server, SERVER));
-            run(&client, CLIENT);
-        });
-        assert_eq!(client.status("during"), 2, "{}", client.stderr("during"));
-        let resumed = client.record("resumed");
-        assert!(resumed.content.before.0 > 0, "it began anew: {:?}", resumed.content);
-        let network = resumed.target.network.expect("a drive of the network");
-        assert_eq!(network.address.as_deref(), Some("10.0.0.1:4420"));
-        assert_eq!(client.record("from").route, Route::Host);
-        assert_eq!(server.text("served.status").trim(), "0", "{}", server.stderr("served"));
-        let now = server.content("b");
-        assert_same("the copy to the other machine", &now[..8 * MIB], &source);
-        assert_same("what lies behind it", &now[8 * MIB..], &theirs[8 * MIB..]);
-        assert_same("the copy from the other machine", &client.content("c")[..8 * MIB], &source);
     }
 
     #[test]

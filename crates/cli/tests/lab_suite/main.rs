@@ -34,4 +34,5 @@ mod resume;
 mod stages;
 mod stale;
 mod trace;
+mod transports;
 mod worker;

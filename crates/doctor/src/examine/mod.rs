@@ -33,7 +33,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use peerlane_fabric::{Fabric, Function, FunctionId, FunctionKind, Origin};
-use peerlane_reach::{JudgedPairs, Use, answers, judged_between, judged_of, judged_pairs};
+use peerlane_reach::{
+    JudgedPairs, Use, answers, judged_between, judged_of, judged_pairs, rdma_lines,
+};
 use peerlane_results::{
     Cost, DOCTOR_SCHEMA, DoctorRecord, Evidence, Finding, FindingKind, Fix, LibrarySetting, Needs,
     Setting, Unknown,
@@ -191,7 +193,9 @@ fn examine_subject(fabric: &Fabric, subject: Subject, facts: &HostFacts) -> Doct
     gpu_stack::examine(on);
     xrt_stack::examine(on);
     headline::examine(on);
-    examination.finished(None)
+    let lines = rdma_lines(fabric).into_iter().filter(|_| matches!(subject, Subject::Machine));
+    let notes = lines.map(|line| line.with_address()).collect();
+    DoctorRecord { notes, ..examination.finished(None) }
 }
 
 /// Names the description or text instead of files that were not read.

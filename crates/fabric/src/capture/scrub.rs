@@ -15,6 +15,7 @@ use crate::sysfs::environment;
 use crate::sysfs::functions::is_host_bridge;
 use crate::sysfs::nvidia;
 use crate::sysfs::nvidia_fs;
+use crate::sysfs::rdma;
 use crate::sysfs::remote;
 use crate::sysfs::resources::minor_number;
 use crate::sysfs::tree::plain_text;
@@ -104,6 +105,9 @@ impl ScrubState {
         entry: &TreeEntry,
     ) -> Option<(PathBuf, TreeEntry)> {
         let mut path = from_bridge(path);
+        if item.kept != CaptureRule::NamedFolder {
+            path = self.below_rdma(&path);
+        }
         let (bytes, mode) = match (entry, item.kept) {
             (TreeEntry::Folder(_), CaptureRule::NamedFolder) => {
                 let name = path.file_name()?.to_str()?.to_owned();
@@ -142,6 +146,11 @@ impl ScrubState {
                 line(&self.cufile(text))
             }
             CaptureRule::Serial => line(&self.serial(text)),
+            CaptureRule::Interface => line(&self.interface("net", text)),
+            CaptureRule::Gid if !rdma::is_address(text) => return None,
+            CaptureRule::Gid => {
+                line(&format!("{}{}", rdma::REPLACED_ADDRESS, numbered(&mut self.addresses, text)))
+            }
             CaptureRule::NetworkAddress => line(&self.network_address(text)),
             CaptureRule::Subsystem => line(&self.subsystem(text)),
             CaptureRule::HostName => {
@@ -207,6 +216,18 @@ impl ScrubState {
             return subsystem.to_owned();
         }
         format!("{SUBSYSTEM}{}", numbered(&mut self.subsystems, subsystem))
+    }
+
+    /// The path with the name of an RDMA device above it as captures have it.
+    fn below_rdma(&mut self, path: &Path) -> PathBuf {
+        let mut is_device = false;
+        let mut kept = PathBuf::new();
+        for part in path.iter().filter_map(OsStr::to_str) {
+            let name = is_device.then(|| self.interface("infiniband", part));
+            kept.push(name.as_deref().unwrap_or(part));
+            is_device = part == "infiniband";
+        }
+        kept
     }
 
     fn interface(&mut self, class: &str, name: &str) -> String {

@@ -16,6 +16,7 @@ impl Fabric {
             },
             libraries: None,
             remote_drives: Vec::new(),
+            rdma_devices: Vec::new(),
             stacked: Vec::new(),
             mounts: None,
             nvidia: None,

@@ -63,6 +63,7 @@ pub(super) fn fabric(text: &str) -> Result<Fabric, MachineFileError> {
         product: machine.product,
         libraries: machine.libraries,
         remote_drives: Vec::new(),
+        rdma_devices: Vec::new(),
         stacked: machine.stacked,
         mounts: machine.mount,
         nvlinks,

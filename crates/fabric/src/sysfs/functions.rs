@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::config_space::{ConfigSpace, PortType};
 use super::driver;
 use super::nvme;
+use super::rdma;
 use super::resources;
 use super::stacked::Numbers;
 use super::tree::Tree;
@@ -19,7 +20,7 @@ use crate::gpu::VENDOR_INTEL;
 use crate::tunnel::{self, THUNDERBOLT_VSEC};
 use crate::{
     Bdf, BridgeId, DriverBinding, Function, FunctionId, FunctionKind, HostBridge, LabDrive, Link,
-    LinkSpeed, P2pMem, Parent, Rates, UnassignedBar,
+    LinkSpeed, P2pMem, Parent, Rates, RdmaDevice, UnassignedBar,
 };
 
 /// Directories of `sys/devices` with host bridges deeper in them.
@@ -51,6 +52,7 @@ pub(super) struct FoundFunctions {
     pub(super) functions: Vec<Function>,
     /// Numbers of the drives' block devices.
     pub(super) numbers: Numbers,
+    pub(super) rdma_devices: Vec<RdmaDevice>,
     addresses: HashSet<Bdf>,
     controllers: HashSet<String>,
     /// Set when the tree is that of the running machine.
@@ -144,6 +146,10 @@ impl FoundFunctions {
             let id = FunctionId(self.functions.len());
             let below = at.join(name);
             let function = self.function(tree, &below, address, parent);
+            if function.kind == FunctionKind::Nic {
+                let found = rdma::devices(tree, &below.join("infiniband"), Some(id));
+                self.rdma_devices.extend(found);
+            }
             self.functions.push(function);
             self.children(tree, &below, Parent::Function(id));
             self.call_it_a_bridge_if_something_hangs_from_it(id);

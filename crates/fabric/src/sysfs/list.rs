@@ -44,6 +44,10 @@ pub enum CaptureRule {
     Serial,
     /// Another word for the address, the same for the same; the port and the interface.
     NetworkAddress,
+    /// Another word for an address, the same for the same; none for an empty entry.
+    Gid,
+    /// The name of an interface, replaced unless it is of a form that the kernel gives.
+    Interface,
     /// Another name, the same for the same.
     Subsystem,
     /// The word `machine`.
@@ -93,7 +97,8 @@ impl CaptureRule {
             Self::Whole => "whole",
             Self::Permissions => "permission bits; it is never opened",
             Self::Presence => "that it is there; it is never opened",
-            Self::Serial | Self::Subsystem => "replaced, the same for the same",
+            Self::Serial | Self::Subsystem | Self::Gid => "replaced, the same for the same",
+            Self::Interface => "replaced unless the kernel gives such names",
             Self::NetworkAddress => {
                 "port and interface; the address replaced, the same for the same"
             }
@@ -132,7 +137,7 @@ const fn item(path: &'static str, kept: CaptureRule, purpose: &'static str) -> I
 #[rustfmt::skip]
 pub const ITEMS: &[Item] = {
     use CaptureRule::{
-        Configuration, Cufile, Event, Folder, HostName, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaFsModules,
+        Configuration, Cufile, Event, Folder, Gid, HostName, Interface, LibraryVersion, LinkName, MinorNumber, Mounts, NamedFolder, NetworkAddress, NvidiaFsModules,
         NvidiaParameters, NvidiaVersion, Parameters, Permissions, Prefix, Presence, Processor, Registers, Release, Serial, Subsystem, Version,
         Whole, Windows,
     };
@@ -208,6 +213,18 @@ pub const ITEMS: &[Item] = {
     item("FUNCTION/p2p.*/p2p_enable", Whole, "whether an FPGA card lends its memory"),
     item("FUNCTION/net/*", NamedFolder, "network interfaces"),
     item("FUNCTION/infiniband/*", NamedFolder, "RDMA devices"),
+    item("FUNCTION/virtio*/net/*", NamedFolder, "network interfaces"),
+    item("RDMA", NamedFolder, "RDMA devices in software"),
+    item("RDMA/parent", Interface, "network interface"),
+    item("RDMA/ports", Folder, "its ports"),
+    item("RDMA/ports/*/state", Whole, "whether it carries traffic"),
+    item("RDMA/ports/*/phys_state", Whole, "whether its link is up"),
+    item("RDMA/ports/*/link_layer", Whole, "InfiniBand or Ethernet"),
+    item("RDMA/ports/*/gids", Folder, "its addresses"),
+    item("RDMA/ports/*/gids/*", Gid, "its addresses"),
+    item("RDMA/ports/*/gid_attrs/types/*", Whole, "which protocol an address is for"),
+    item("RDMA/ports/*/gid_attrs/ndevs/*", Interface, "network interface"),
+    item("sys/class/net", Folder, "whether that is in this network namespace"),
     item("FUNCTION/drm/*", NamedFolder, "nodes of a GPU"),
     item("CONTROLLER", Folder, "an NVMe controller"),
     item("CONTROLLER/serial", Serial, "which drive it is"),
@@ -297,6 +314,7 @@ fn normal(path: &Path) -> Vec<&str> {
         {
             below_controller("REMOTE", rest)
         }
+        ["sys", "devices", "virtual", "infiniband", _, rest @ ..] => below_rdma(rest),
         ["sys", "devices", "virtual", "block", disk, rest @ ..] => below_disk("STACK", disk, rest),
         ["sys", "devices", below @ ..] => {
             let Some(bridge) = below.iter().position(|name| is_host_bridge(name)) else {
@@ -314,6 +332,7 @@ fn normal(path: &Path) -> Vec<&str> {
                 {
                     below_controller("CONTROLLER", rest)
                 }
+                ["infiniband", _, rest @ ..] if !rest.is_empty() => below_rdma(rest),
                 _ => std::iter::once("FUNCTION").chain(rest.iter().copied()).collect(),
             }
         }
@@ -333,6 +352,10 @@ fn below_controller<'a>(word: &'static str, rest: &[&'a str]) -> Vec<&'a str> {
         }
         _ => std::iter::once(word).chain(rest.iter().copied()).collect(),
     }
+}
+
+fn below_rdma<'a>(rest: &[&'a str]) -> Vec<&'a str> {
+    std::iter::once("RDMA").chain(rest.iter().copied()).collect()
 }
 
 fn below_disk<'a>(word: &'static str, disk: &str, rest: &[&'a str]) -> Vec<&'a str> {
@@ -373,6 +396,10 @@ mod tests {
             (format!("{function}/nvme/nvme0/nvme0n1/nvme0n1p2/size"), Some("PARTITION/size")),
             (format!("{function}/net/eth0"), Some("FUNCTION/net/*")),
             (format!("{function}/net/eth0/address"), None),
+            (format!("{function}/infiniband/mlx5_0"), Some("FUNCTION/infiniband/*")),
+            (format!("{function}/infiniband/mlx5_0/ports/1/state"), Some("RDMA/ports/*/state")),
+            (format!("{function}/infiniband/mlx5_0/node_guid"), None),
+            ("sys/devices/virtual/infiniband/rxe0".to_owned(), Some("RDMA")),
             (format!("{subsystem}/nvme0n1/queue/max_segments"), Some("DISK/queue/max_segments")),
             (format!("{subsystem}/subsysnqn"), None),
             (format!("{remote}/address"), Some("REMOTE/address")),

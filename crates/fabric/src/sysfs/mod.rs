@@ -17,6 +17,7 @@ pub(crate) mod nvidia;
 pub(crate) mod nvidia_fs;
 mod nvme;
 mod passthrough;
+pub(crate) mod rdma;
 pub(crate) mod remote;
 pub(crate) mod resources;
 pub(crate) mod snapshot;
@@ -146,6 +147,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
     let is_this_machine = origin == Origin::ThisMachine;
     let mut found = functions::walk(tree, is_this_machine);
     let remote_drives = remote::drives(tree, &mut found.numbers);
+    found.rdma_devices.extend(rdma::devices(tree, Path::new(rdma::SOFTWARE), None));
     let has_p2pmem = found.functions.iter().any(|function| function.p2pmem.is_some());
     let stacked = stacked::devices(tree);
     let product = system::product(tree);
@@ -162,6 +164,7 @@ pub(crate) fn from_tree(tree: &Tree, origin: Origin) -> Result<Fabric, DiscoverE
         libraries: libraries::installed(tree),
         mounts: stacked::mounts(tree, &found.numbers, &stacked),
         remote_drives,
+        rdma_devices: found.rdma_devices,
         stacked: stacked.into_iter().map(|found| found.device).collect(),
         bridges: found.bridges,
         functions: found.functions,

@@ -1,6 +1,6 @@
 //! Further facts of a function: names that other subsystems give it, and the state of a card.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::tree::Tree;
 use crate::{Bdf, FunctionKind};
@@ -12,11 +12,15 @@ pub(super) fn kernel_names(tree: &Tree, at: &Path, kind: FunctionKind) -> Vec<St
         FunctionKind::Gpu => &["drm"],
         _ => return Vec::new(),
     };
+    // The interface of a virtio device is below that, which is below the function.
+    let is_virtio = |name: &String| name.starts_with("virtio") && kind == FunctionKind::Nic;
+    let virtio = tree.directories(at).into_iter().filter(is_virtio);
+    let folders = folders.iter().map(PathBuf::from);
     let mut names = Vec::new();
-    for folder in folders {
-        let found = tree.directories(&at.join(folder));
+    for folder in folders.chain(virtio.map(|name| Path::new(&name).join("net"))) {
+        let found = tree.directories(&at.join(&folder));
         for name in &found {
-            tree.watch_folder(&at.join(folder).join(name));
+            tree.watch_folder(&at.join(&folder).join(name));
         }
         // Connectors (`card0-DP-1`) are entries beside the cards.
         names.extend(found.into_iter().filter(|name| !name.contains('-')));

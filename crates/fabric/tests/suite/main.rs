@@ -16,5 +16,6 @@ mod machine_files;
 mod nccl;
 mod nccl_write;
 mod random;
+mod rdma;
 mod remote;
 mod synthetic;

@@ -64,6 +64,7 @@ pub(crate) fn fabric() -> impl Strategy<Value = Fabric> {
                 product,
                 libraries,
                 remote_drives: Vec::new(),
+                rdma_devices: Vec::new(),
                 stacked,
                 mounts,
                 nvlinks: None,

@@ -1,6 +1,7 @@
 //! Errors of making and removing exports.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
@@ -26,6 +27,15 @@ pub enum ServeError {
     NoRdma {
         /// The list of RDMA devices.
         folder: PathBuf,
+    },
+    /// A loopback address: the kernel binds it to no RDMA device (`rdma_bind_addr`, Linux 7.2
+    /// `drivers/infiniband/core/cma.c`), and no host can connect.
+    #[error(
+        "cannot listen by rdma at {address}: no host can connect to a loopback address by RDMA"
+    )]
+    LoopbackByRdma {
+        /// The address.
+        address: SocketAddr,
     },
     /// The transport copies payload through host memory, whatever `p2pmem` says.
     #[error(
@@ -118,6 +128,10 @@ pub enum ServeError {
     },
 }
 
+/// Advice where no RDMA device has an address.
+const RDMA_LINKS: &str = "`rdma link show` lists RDMA devices with their interfaces, `ip address` the \
+                          addresses of those";
+
 impl ServeError {
     /// Returns advice for a person, with a command.
     pub fn hint(&self) -> Option<String> {
@@ -128,6 +142,7 @@ impl ServeError {
             Self::NoRdma { .. } => {
                 "`rdma link show` lists RDMA devices; --transport tcp needs none"
             }
+            Self::LoopbackByRdma { .. } => RDMA_LINKS,
             Self::MemoryNotUsed { .. } => "leave --p2pmem out, or take --transport rdma",
             Self::NameTaken { subsystem } => {
                 return Some(format!(
@@ -142,9 +157,10 @@ impl ServeError {
                 (Errno::ADDRINUSE, Some(address)) => {
                     return Some(format!(
                         "`ss -ltn` lists ports in use; take another one: --listen {}",
-                        std::net::SocketAddr::new(address.ip(), address.port().wrapping_add(1))
+                        SocketAddr::new(address.ip(), address.port().wrapping_add(1))
                     ));
                 }
+                (Errno::NODEV, _) => RDMA_LINKS,
                 (Errno::ADDRNOTAVAIL, _) => "`ip address` lists addresses of this machine",
                 (Errno::INVAL, _) => return Some(format!("modprobe {}", listen.module())),
                 _ => "dmesg | tail",

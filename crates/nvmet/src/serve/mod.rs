@@ -79,15 +79,16 @@ pub fn serve(root: &Path, request: &ExportRequest) -> Result<ServedExport, Serve
 /// Refuses requests that the kernel accepts and does not honour.
 fn check(root: &Path, request: &ExportRequest) -> Result<(), ServeError> {
     match request.listen {
-        Listen::Rdma(_) => {
-            if !has_rdma(root) {
-                return Err(ServeError::NoRdma { folder: root.join(RDMA_DEVICES) });
-            }
+        Listen::Rdma(_) if !has_rdma(root) => {
+            return Err(ServeError::NoRdma { folder: root.join(RDMA_DEVICES) });
+        }
+        Listen::Rdma(address) if address.ip().is_loopback() => {
+            return Err(ServeError::LoopbackByRdma { address });
         }
         Listen::Tcp(_) | Listen::Loop if request.memory != PayloadMemory::Host => {
             return Err(ServeError::MemoryNotUsed { transport: request.listen.transport() });
         }
-        Listen::Tcp(_) | Listen::Loop => {}
+        Listen::Rdma(_) | Listen::Tcp(_) | Listen::Loop => {}
     }
     Ok(())
 }

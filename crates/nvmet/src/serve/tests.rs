@@ -256,6 +256,15 @@ fn requests_without_effect_are_refused() {
 }
 
 #[test]
+fn loopback_by_rdma_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(root.path().join("sys/class/infiniband/rxe0")).unwrap();
+    let listen = Listen::Rdma("127.0.0.1:4420".parse().unwrap());
+    let error = serve(root.path(), &ExportRequest { listen, ..request() }).unwrap_err();
+    assert!(matches!(error, ServeError::LoopbackByRdma { .. }), "{error:?}");
+}
+
+#[test]
 fn unlocked_note_is_a_leftover() {
     let root = tempfile::tempdir().unwrap();
     let content = |port| NoteContent {

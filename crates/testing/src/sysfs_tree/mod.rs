@@ -48,6 +48,7 @@ pub fn sysfs_tree(fabric: &Fabric) -> Result<Snapshot, NoPlace> {
         writer.folder(&at)?;
         writer.children(Parent::Bridge(BridgeId(index)), at, &below)?;
     }
+    writer.rdma_devices(None, "sys/devices/virtual/infiniband")?;
     writer.remote_drives()?;
     writer.stacked()?;
     writer.mounts()?;
@@ -202,6 +203,7 @@ impl TreeWriter<'_> {
             for &id in below.get(&parent).into_iter().flatten() {
                 let path = format!("{at}/{}", self.addresses[id.0]);
                 self.function(id, &path, below.get(&Parent::Function(id)))?;
+                self.rdma_devices(Some(id), &format!("{path}/infiniband"))?;
                 waiting.push((Parent::Function(id), path));
             }
         }
@@ -295,11 +297,14 @@ impl TreeWriter<'_> {
             }
         }
         self.some(&format!("{at}/p2p.u.0"), "p2p_enable", function.fpga_p2p.map(u8::from))?;
+        let is_rdma = |name: &String| self.fabric.rdma_devices.iter().any(|one| one.name == *name);
         for name in &function.kernel_names {
             let rdma = ["mlx", "bnxt_re", "irdma", "roce", "hfi"];
             let folder = match function.kind {
                 FunctionKind::Gpu => "drm",
-                _ if rdma.iter().any(|front| name.starts_with(front)) => "infiniband",
+                _ if rdma.iter().any(|front| name.starts_with(front)) || is_rdma(name) => {
+                    "infiniband"
+                }
                 _ => "net",
             };
             self.folder(&format!("{at}/{folder}/{name}"))?;
@@ -328,6 +333,27 @@ impl TreeWriter<'_> {
         for (index, namespace) in nvme.namespaces.iter().enumerate() {
             let usual = format!("{name}n{}", index + 1);
             self.namespace(namespace, namespace.name.as_ref().unwrap_or(&usual), &at, &name)?;
+        }
+        Ok(())
+    }
+
+    fn rdma_devices(&mut self, function: Option<FunctionId>, at: &str) -> Written {
+        let devices = &self.fabric.rdma_devices;
+        for device in devices.iter().filter(|device| device.function == function) {
+            self.folder(&format!("{at}/{}", device.name))?;
+            for port in &device.ports {
+                let at = format!("{at}/{}/ports/{}", device.name, port.number);
+                self.folder(&at)?;
+                self.some(&at, "state", port.state.as_ref())?;
+                self.some(&at, "phys_state", port.physical_state.as_ref())?;
+                self.some(&at, "link_layer", port.link_layer.as_ref())?;
+                for gid in &port.gids {
+                    let index = gid.index.to_string();
+                    self.file(&format!("{at}/gids"), &index, &gid.address)?;
+                    self.some(&format!("{at}/gid_attrs/types"), &index, gid.kind.as_ref())?;
+                    self.some(&format!("{at}/gid_attrs/ndevs"), &index, port.netdev.as_ref())?;
+                }
+            }
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use peerlane_engine::export::memories;
-use peerlane_fabric::{Bdf, Fabric, FunctionId};
+use peerlane_engine::export::{RdmaDevice, memories};
+use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_nvmet::{Listen, PayloadMemory};
 use peerlane_results::{ExportMemory, MapType, MemoryKind};
@@ -16,8 +16,8 @@ use crate::error::Failure;
 pub(super) struct MemoryPlan {
     pub(super) memory: PayloadMemory,
     pub(super) reason: String,
-    /// Name of the RDMA device that has the address.
-    pub(super) rdma_device: Option<String>,
+    /// The RDMA device that has the address.
+    pub(super) rdma_device: Option<RdmaDevice>,
     /// P2P memories, judged; empty unless the transport is RDMA.
     pub(super) memories: Vec<ExportMemory>,
 }
@@ -31,20 +31,23 @@ impl MemoryPlan {
         fabric: &Fabric,
         drive: Option<FunctionId>,
         (asked, listen): (&AskedMemory, Listen),
-        rdma_device: &dyn Fn(IpAddr) -> Option<(String, Bdf)>,
+        rdma_device: &dyn Fn(IpAddr) -> Option<RdmaDevice>,
     ) -> Result<Self, Failure> {
-        let nic = listen.address().and_then(|address| rdma_device(address.ip()));
-        let nic_function = nic.as_ref().and_then(|(_, address)| fabric.find(&address.to_string()));
-        let judged = match (listen, drive) {
-            (Listen::Rdma(_), Some(drive)) => memories(fabric, drive, nic_function),
-            _ => Vec::new(),
+        let nic = match listen {
+            Listen::Rdma(address) => rdma_device(address.ip()),
+            Listen::Tcp(_) | Listen::Loop => None,
         };
+        let address = nic.as_ref().and_then(|nic| nic.function);
+        let function = address.and_then(|address| fabric.find(&address.to_string()));
         let mut plan = Self {
             memory: PayloadMemory::Host,
             reason: String::new(),
-            rdma_device: nic.map(|(name, _)| name).filter(|_| matches!(listen, Listen::Rdma(_))),
-            memories: judged,
+            rdma_device: nic,
+            memories: Vec::new(),
         };
+        if let (Listen::Rdma(_), Some(drive), None) = (listen, drive, plan.software()) {
+            plan.memories = memories(fabric, drive, function);
+        }
         match asked {
             AskedMemory::Named(typed) => plan.choose(address_of(fabric, typed)?, typed, listen)?,
             AskedMemory::Off => plan.reason = "requested".to_owned(),
@@ -70,8 +73,21 @@ impl MemoryPlan {
         }
     }
 
+    /// Name of the RDMA device if it is a software device.
+    fn software(&self) -> Option<&str> {
+        self.rdma_device.as_ref().filter(|nic| nic.function.is_none()).map(|nic| nic.name.as_str())
+    }
+
     /// Takes one memory. With another transport than RDMA the making of the export refuses it.
     fn choose(&mut self, address: String, typed: &str, listen: Listen) -> Result<(), Failure> {
+        if let Some(name) = self.software() {
+            let error = format!(
+                "cannot keep payload in {typed}: {name} is a software RDMA device and does no DMA; \
+                 the kernel accepts the memory, and copies payload through host memory"
+            );
+            let hint = "leave --p2pmem out; `rdma link show` lists RDMA devices".to_owned();
+            return Err(Failure::new(error).hint(hint));
+        }
         let is_it = |memory: &&ExportMemory| memory.address.as_deref() == Some(address.as_str());
         let judged = self.memories.iter().find(is_it);
         let is_refused = |judged: &&ExportMemory| {
@@ -91,7 +107,10 @@ impl MemoryPlan {
     /// Lets the kernel choose where there is something to choose from.
     fn choose_any(&mut self, listen: Listen) {
         let Listen::Rdma(_) = listen else { return };
-        if self.memories.iter().any(|memory| memory.is_permitted) {
+        if let Some(name) = self.software() {
+            self.reason =
+                format!("{name} is a software RDMA device: it does no DMA, the processor copies");
+        } else if self.memories.iter().any(|memory| memory.is_permitted) {
             self.memory = PayloadMemory::AnyP2p;
             let clause = self.nic_clause(listen);
             self.reason = format!("the kernel chooses, and does not say which{clause}");
@@ -138,6 +157,14 @@ mod tests {
         asked: &str,
         transport: fn(std::net::SocketAddr) -> Listen,
     ) -> Result<MemoryPlan, Failure> {
+        plan_with(asked, transport, &|_| None)
+    }
+
+    fn plan_with(
+        asked: &str,
+        transport: fn(std::net::SocketAddr) -> Listen,
+        nic: &dyn Fn(IpAddr) -> Option<RdmaDevice>,
+    ) -> Result<MemoryPlan, Failure> {
         let fabric = Fabric::from_toml(MACHINE).unwrap();
         let asked = match asked {
             "auto" => AskedMemory::Auto,
@@ -145,7 +172,7 @@ mod tests {
             name => AskedMemory::Named(name.to_owned()),
         };
         let listen = transport("10.0.0.1:4420".parse().unwrap());
-        MemoryPlan::new(&fabric, fabric.find_device("b"), (&asked, listen), &|_| None)
+        MemoryPlan::new(&fabric, fabric.find_device("b"), (&asked, listen), nic)
     }
 
     #[test]
@@ -159,6 +186,17 @@ mod tests {
         assert!(by_tcp.reason.starts_with("over tcp"), "{}", by_tcp.reason);
         assert!(by_tcp.memories.is_empty());
         assert_eq!(plan("off", Listen::Rdma).unwrap().reason, "requested");
+    }
+
+    #[test]
+    fn software_device_takes_host_memory() {
+        let rxe = |_| Some(RdmaDevice { name: "rxe0".to_owned(), function: None });
+        let auto = plan_with("auto", Listen::Rdma, &rxe).unwrap();
+        assert_eq!((auto.kind(), auto.memories.len()), (MemoryKind::Host, 0));
+        assert!(auto.reason.starts_with("rxe0 is a software RDMA device"), "{}", auto.reason);
+        let failure = plan_with("cmb:c", Listen::Rdma, &rxe).unwrap_err();
+        let said = failure.chain().next().unwrap();
+        assert!(said.contains("cmb:c: rxe0 is a software RDMA device and does no DMA"), "{said}");
     }
 
     #[test]

@@ -132,7 +132,7 @@ fn record(
         },
         memory: plan.kind(),
         reason: plan.reason,
-        rdma_device: plan.rdma_device,
+        rdma_device: plan.rdma_device.map(|device| device.name),
         memories: plan.memories,
         remote_name: address.map(|address| format!("nvme://{address}/{subsystem}{option}")),
         connect: format!("nvme connect --transport {transport}{at} --nqn {subsystem}"),

@@ -129,6 +129,9 @@ fn refusal_hint(
         Some(Errno::INVAL | Errno::NODEV) if drive.transport() == RemoteTransport::Tcp => {
             format!("modprobe nvme-{transport}; `dmesg | tail` has the kernel's reason")
         }
+        Some(Errno::NODEV) => "`ip route get` shows the interface to that address, `rdma link show` \
+                               whether it has an RDMA device; `dmesg | tail` has the kernel's reason"
+            .to_owned(),
         Some(
             Errno::CONNREFUSED
             | Errno::HOSTUNREACH

@@ -7,7 +7,8 @@
 //! needs. The caller waits until its deadline, then leaves the child to the kernel.
 //!
 //! The child makes system calls only: after a fork of a process with threads, nothing else is sound
-//! (POSIX.1-2017, fork). It blocks every signal, and ends when its socket is closed.
+//! (POSIX.1-2017, fork). It blocks every signal, except in [`interruptible`], and ends when its socket is
+//! closed.
 
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -27,7 +28,7 @@ use rustix::net::{
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
     send, sendmsg, socketpair,
 };
-use rustix::process::{Pid, PidfdFlags, WaitOptions, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, kill_process, pidfd_open, waitpid};
 
 /// Longest answer of a child, in bytes: a status and an Identify structure.
 pub(super) const ANSWER_MAX: usize = 8 + 4096;
@@ -37,6 +38,12 @@ const START_WAIT: Duration = Duration::from_secs(1);
 
 /// Longest wait for a child that has answered to end, or for a file to close.
 const END_WAIT: Duration = Duration::from_secs(2);
+
+/// Interrupts the system call of a child.
+const INTERRUPT: Signal = Signal::USR1;
+
+/// Time between two interrupts of a child.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a path.
 ///
@@ -232,12 +239,50 @@ impl Child {
         let Self { socket, pid } = self;
         let watched = pidfd_open(pid, PidfdFlags::empty());
         drop(socket);
-        let has_ended =
-            watched.is_ok_and(|child| matches!(wait(child.as_fd(), END_WAIT), Ok(true)));
-        if has_ended {
+        if watched.is_ok_and(|child| matches!(wait(child.as_fd(), END_WAIT), Ok(true))) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }
+
+    /// Interrupts what the child does in [`interruptible`], and collects the child. Returns whether it
+    /// has ended; one that does not end is left behind.
+    pub(super) fn cancel(self) -> bool {
+        let Ok(watched) = pidfd_open(self.pid, PidfdFlags::empty()) else { return false };
+        let end = Instant::now() + END_WAIT;
+        // A signal that comes just before the system call interrupts nothing: it is sent again.
+        while Instant::now() < end {
+            let _ = kill_process(self.pid, INTERRUPT);
+            if matches!(wait(watched.as_fd(), CANCEL_INTERVAL), Ok(true)) {
+                let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// Runs a system call that [`Child::cancel`] interrupts, with `EINTR`, where the kernel waits
+/// interruptibly. For children only: it sets a signal handler.
+pub(super) fn interruptible<T>(call: impl FnOnce() -> T) -> T {
+    extern "C" fn ignore(_: libc::c_int) {}
+    let set_mask = |how: libc::c_int| {
+        let mut signal = MaybeUninit::uninit();
+        // SAFETY: fills a local.
+        unsafe { libc::sigemptyset(signal.as_mut_ptr()) };
+        // SAFETY: adds a valid signal to the set that was filled.
+        unsafe { libc::sigaddset(signal.as_mut_ptr(), INTERRUPT.as_raw()) };
+        // SAFETY: reads that set.
+        unsafe { libc::pthread_sigmask(how, signal.as_ptr(), std::ptr::null_mut()) };
+    };
+    // SAFETY: all zeroes are a valid action: no flags, so that the call is not restarted.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = ignore as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the handler does nothing, and this process is a child that runs nothing else.
+    unsafe { libc::sigaction(INTERRUPT.as_raw(), &raw const action, std::ptr::null_mut()) };
+    set_mask(libc::SIG_UNBLOCK);
+    let result = call();
+    set_mask(libc::SIG_BLOCK);
+    result
 }
 
 /// Waits until a descriptor is readable; false after `time`.
@@ -341,6 +386,20 @@ mod tests {
         assert!(begun.elapsed() >= Duration::from(SOON));
         // Lets the child that was left behind end.
         rustix::fs::open(&path, OFlags::RDWR, Mode::empty()).unwrap();
+    }
+
+    #[test]
+    fn cancelled_call_is_interrupted() {
+        // SAFETY: system calls only.
+        let child = unsafe {
+            Child::start(&[], |socket| {
+                let waited = interruptible(|| recv(socket, &mut [0u8; 1][..], RecvFlags::empty()));
+                if waited.map(drop) != Err(Errno::INTR) {
+                    let _ = recv(socket, &mut [0u8; 1][..], RecvFlags::empty());
+                }
+            })
+        };
+        assert!(child.unwrap().cancel());
     }
 
     #[test]

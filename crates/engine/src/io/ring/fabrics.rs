@@ -1,8 +1,10 @@
 //! Connections of the kernel's NVMe over Fabrics host, each made and removed by a child.
 //!
-//! Connecting may take minutes, and no signal ends it. The child outlives a program that is killed.
-//! It has a session and a name of its own: a signal to the program's group, terminal or name leaves
-//! the child to disconnect. Only killing the whole control group ends both.
+//! Connecting may take minutes, and the kernel makes one connection at a time (`nvmf_dev_mutex`, Linux
+//! 7.2 `drivers/nvme/host/fabrics.c`): the child of a connection that is given up is interrupted, which
+//! ends the waits that are interruptible, as over RDMA. The child outlives a program that is killed. It
+//! has a session and a name of its own: a signal to the program's group, terminal or name leaves the
+//! child to disconnect. Only killing the whole control group ends both.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -14,7 +16,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use super::apart::{Child, decode, encode, ended_early, wait};
+use super::apart::{Child, decode, encode, ended_early, interruptible, wait};
 
 /// Time between two looks for a requested stop.
 const STOP_INTERVAL: Duration = Duration::from_millis(100);
@@ -47,9 +49,11 @@ pub(crate) fn connect(
     let end = Instant::now() + deadline;
     while !wait(child.socket.as_fd(), STOP_INTERVAL)? {
         if stop_requested() {
+            child.cancel();
             return Err(io::ErrorKind::Interrupted.into());
         }
         if Instant::now() >= end {
+            child.cancel();
             let reason = format!("no answer in {:.1} s", deadline.as_secs_f64());
             return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
         }
@@ -89,7 +93,7 @@ fn hold(socket: BorrowedFd<'_>, fabrics: &File, options: &[u8]) {
 /// has gone to another.
 fn create(fabrics: &File, options: &[u8]) -> Result<(u32, OwnedFd), Errno> {
     let mut answer = [0; 64];
-    rustix::io::write(fabrics, options)?;
+    interruptible(|| rustix::io::write(fabrics, options))?;
     let length = rustix::io::read(fabrics, &mut answer)?;
     let instance = answer.get(..length).and_then(instance_of).ok_or(Errno::PROTO)?;
     let mut path = [0; 64];

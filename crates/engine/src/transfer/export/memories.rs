@@ -47,9 +47,19 @@ pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> 
     found.into_iter().map(|(_, memory)| memory).collect()
 }
 
-/// The PCI address of the RDMA device with an IP address. RoCE and iWARP devices list each of their
-/// addresses as a GID (Linux 7.2 `drivers/infiniband/core/roce_gid_mgmt.c`); `None` for others.
-pub fn rdma_device(root: &Path, address: IpAddr) -> Option<(String, Bdf)> {
+/// An RDMA device with an address of an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RdmaDevice {
+    /// Kernel name, `mlx5_0`.
+    pub name: String,
+    /// Its PCI function; `None` for a software device (`rdma_rxe`, `siw`), which does no DMA: the kernel
+    /// gives it no P2P memory (`pci_p2pdma_distance_many`, Linux 7.2 `drivers/pci/p2pdma.c`).
+    pub function: Option<Bdf>,
+}
+
+/// The RDMA device with an IP address. RoCE and iWARP devices list each of their addresses as a GID
+/// (Linux 7.2 `drivers/infiniband/core/roce_gid_mgmt.c`); `None` for others.
+pub fn rdma_device(root: &Path, address: IpAddr) -> Option<RdmaDevice> {
     let gid = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
@@ -60,14 +70,18 @@ pub fn rdma_device(root: &Path, address: IpAddr) -> Option<(String, Bdf)> {
         let entries = fs::read_dir(folder).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).collect::<Vec<_>>()
     };
-    names(&root.join("sys/class/infiniband")).into_iter().find_map(|device| {
-        let mut gids =
-            names(&device.join("ports")).into_iter().flat_map(|port| names(&port.join("gids")));
-        let has_gid =
-            gids.any(|path| fs::read_to_string(path).is_ok_and(|text| text.trim() == gid));
-        let function = fs::canonicalize(device.join("device")).ok().filter(|_| has_gid)?;
-        let address = function.file_name()?.to_str()?.parse().ok()?;
-        Some((device.file_name()?.to_str()?.to_owned(), address))
+    let has_gid = |device: &Path| {
+        let ports = names(&device.join("ports"));
+        let mut gids = ports.into_iter().flat_map(|port| names(&port.join("gids")));
+        gids.any(|path| fs::read_to_string(path).is_ok_and(|text| text.trim() == gid))
+    };
+    names(&root.join("sys/class/infiniband")).into_iter().filter(|at| has_gid(at)).find_map(|at| {
+        let name = at.file_name()?.to_str()?.to_owned();
+        let function = match fs::canonicalize(at.join("device")) {
+            Ok(function) => Some(function.file_name()?.to_str()?.parse().ok()?),
+            Err(_) => None,
+        };
+        Some(RdmaDevice { name, function })
     })
 }
 
@@ -151,9 +165,14 @@ name = 'pci0000:00'
         fs::write(gids.join("0"), "fe80:0000:0000:0000:1234:56ff:fe78:9abc\n").unwrap();
         fs::write(gids.join("3"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n").unwrap();
         let find = |address: &str| rdma_device(root.path(), address.parse().unwrap());
-        let expected = Some(("mlx5_0".to_owned(), "0000:41:00.0".parse().unwrap()));
+        let name = "mlx5_0".to_owned();
+        let function = Some("0000:41:00.0".parse().unwrap());
+        let expected = Some(RdmaDevice { name, function });
         assert_eq!(find("10.0.0.1"), expected);
         assert_eq!(find("fe80::1234:56ff:fe78:9abc"), expected);
         assert_eq!(find("10.0.0.2"), None);
+        fs::remove_file(device.join("device")).unwrap();
+        let software = find("10.0.0.1").unwrap();
+        assert_eq!((software.name.as_str(), software.function), ("mlx5_0", None));
     }
 }

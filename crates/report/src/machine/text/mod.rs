@@ -5,6 +5,7 @@ mod label;
 mod lines;
 mod matrix;
 mod pairs;
+mod rdma;
 mod remote;
 mod tree;
 
@@ -17,14 +18,15 @@ pub(crate) use matrix::{is_shown, reasons};
 pub use pairs::pairs;
 pub(crate) use tree::FunctionTree;
 
-/// The machine as a tree, drives of other machines, then the matrix of memories and initiators. A
+/// The machine as a tree, RDMA devices, drives of other machines, then the matrix of memories and initiators. A
 /// pasted text has an account of the part that was read, below the first line.
 pub fn topo(fabric: &Fabric) -> String {
     let labels = Labels::new(fabric);
-    let (tree, remote) = (FunctionTree::new(fabric).text(&labels), remote::text(fabric));
+    let tree = FunctionTree::new(fabric).text(&labels);
+    let (rdma, remote) = (rdma::text(fabric), remote::text(fabric));
     let read = fabric.account.as_ref().map(|account| format!("{}\n", account.summary()));
     let read = read.unwrap_or_default();
-    format!("{}\n{read}{tree}{remote}\n{}", heading(fabric), matrix::text(fabric, &labels))
+    format!("{}\n{read}{tree}{rdma}{remote}\n{}", heading(fabric), matrix::text(fabric, &labels))
 }
 
 #[cfg(test)]
