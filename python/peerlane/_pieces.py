@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from math import prod
+from operator import index
 from typing import NamedTuple, TypeAlias
 
 from ._shards import Catalogue, Entry
@@ -71,7 +72,7 @@ def piece(entry: Entry, cut: Cut | None = None) -> Piece:
     name, dtype, shape, shard, begin, end = entry
     if cut is None:
         return Piece(name, dtype, shape, shard, begin, end - begin, 1, end - begin)
-    dim, first, last = cut
+    dim, first, last = _numbers(name, cut)
     dim = dim + len(shape) if dim < 0 else dim
     if not 0 <= dim < len(shape):
         raise BadInput([f"tensor {name!r} has {len(shape)} dimensions, none of number {cut[0]}"])
@@ -91,6 +92,18 @@ def piece(entry: Entry, cut: Cut | None = None) -> Piece:
     if run == stride:
         run, count = run * count, 1
     return Piece(name, dtype, found, shard, begin + offset, run, count, stride if count > 1 else run)
+
+
+def _numbers(name: str, cut: Cut) -> Cut:
+    """The three whole numbers of a cut, which a caller may have mistaken for something else."""
+    try:
+        dim, first, last = cut
+        return index(dim), index(first), index(last)
+    except (TypeError, ValueError) as error:
+        raise BadInput(
+            [f"tensor {name!r}: {cut!r} is no slice"],
+            hint="give dimension, begin and end as whole numbers: (0, 0, 128)",
+        ) from error
 
 
 def pieces(

@@ -139,12 +139,21 @@ class NumpyViews(_HostMemory):
 
     def _named(self, dtype: Any) -> Any:
         try:
-            return self._numpy.dtype(dtype)
+            known = self._numpy.dtype(dtype)
         except TypeError:
+            known = None
+        # Types of ml_dtypes are of kind V as well, but none is numpy.void itself.
+        if known is not None and (known.kind in "OSUTmM" or known.type is self._numpy.void):
+            raise BadInput(
+                [f"dtype: {dtype!r} is no type of numbers"],
+                hint="name one of numbers, such as float32 or bfloat16",
+            )
+        if known is None:
             found = getattr(_module("ml_dtypes", "ml_dtypes"), str(dtype), None)
-        if found is None:
-            raise BadInput([f"dtype: NumPy has no type {dtype!r}"])
-        return self._numpy.dtype(found)
+            if found is None:
+                raise BadInput([f"dtype: NumPy has no type {dtype!r}"])
+            known = self._numpy.dtype(found)
+        return known
 
     def _dtype(self, piece: Piece) -> Any:
         name = piece.dtype
