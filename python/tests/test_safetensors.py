@@ -573,6 +573,10 @@ def test_a_key_that_is_there_twice_is_named(tmp_path):
     path = write_raw(tmp_path / "file", f"{{{entry()},{entry()}}}".encode(), b"12")
     with pytest.raises(peerlane.BadInput, match='the key "a" twice'):
         load(path)
+    metadata = '"__metadata__":{"b":"1","b":"2"}'
+    path = write_raw(tmp_path / "within", f"{{{metadata},{entry()}}}".encode(), b"1")
+    with pytest.raises(peerlane.BadInput, match='the key "b" twice'):
+        load(path)
     index = tmp_path / "index.json"
     index.write_text('{"weight_map": {"a": "file", "a": "other"}}')
     with pytest.raises(peerlane.BadInput, match="'a' is there twice"):
