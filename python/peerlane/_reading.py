@@ -10,18 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import _peerlane
 from ._reader import NOTHING, TIMEOUT, Reader, Reading
 from .errors import PeerlaneError
 
+T = TypeVar("T")
 SAMPLES = 64
 """Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
 STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
 """Ranges that are read into host memory at the same time."""
+TOGETHER = 256 << 10
+"""Bytes of small ranges that a thread takes at a time."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
 POPULATE_READ = 22
@@ -186,10 +189,17 @@ class Source:
         if len(fills) == 1:
             self._read(fills[0], tally, told, stop)
             return
-        with ThreadPoolExecutor(min(THREADS, max(1, len(fills)))) as threads:
+        # Handing a range to a thread costs as much as reading some KiB.
+        some = list(_together(fills))
+
+        def read(part: Sequence[Fill]) -> None:
+            for fill in part:
+                self._read(fill, tally, told, stop)
+
+        with ThreadPoolExecutor(min(THREADS, max(1, len(some)))) as threads:
             try:
                 # A list of futures would keep the memory of a load that failed, in a cycle with its error.
-                for _ in threads.map(lambda fill: self._read(fill, tally, told, stop), fills):
+                for _ in started(lambda: threads.map(read, some)):
                     pass
             except BaseException:
                 stop.set()
@@ -245,6 +255,30 @@ def populate(memory: Any, begin: int, length: int) -> None:
     page = begin // mmap.PAGESIZE * mmap.PAGESIZE
     with suppress(OSError):
         memory.obj.madvise(POPULATE_READ, page, begin + length - page)
+
+
+def started(start: Callable[[], T]) -> T:
+    """What needs new threads, which a limit of memory or of tasks may refuse."""
+    try:
+        return start()
+    except RuntimeError as error:
+        raise PeerlaneError(
+            ["cannot start a thread that reads files", str(error)], hint="ulimit -u -v shows the limits"
+        ) from error
+
+
+def _together(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
+    """The same in their order, small ones together."""
+    some: list[Fill] = []
+    size = 0
+    for fill in fills:
+        if some and size + fill.length > TOGETHER:
+            yield some
+            some, size = [], 0
+        some.append(fill)
+        size += fill.length
+    if some:
+        yield some
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -634,9 +638,16 @@ def test_a_slice_that_is_none_is_named(cut):
     assert "dimension, begin and end" in caught.value.hint
 
 
-@pytest.mark.parametrize("dtype", [object, "O", "S4", "U2", "V8", "datetime64[s]"])
+@pytest.mark.parametrize("dtype", [object, "O", "S4", "U2", "V8", "datetime64[s]", "(2,)f4", "f4,f4", "finfo"])
 def test_numpy_casts_to_numbers_only(dtype):
-    with pytest.raises(peerlane.BadInput, match="is no type of numbers"):
+    with pytest.raises(peerlane.BadInput, match="is not a type of numbers") as caught:
+        NumpyViews("numpy", "cpu", dtype)
+    assert "float32" in caught.value.hint
+
+
+@pytest.mark.parametrize("dtype", [3, "float17", "(2,", "f4,,f4", ""])
+def test_types_that_numpy_lacks_are_refused(dtype):
+    with pytest.raises(peerlane.BadInput, match="dtype: "):
         NumpyViews("numpy", "cpu", dtype)
 
 
@@ -646,3 +657,154 @@ def test_ranges_with_a_small_gap_are_read_together(gap, count):
     entries = [("a", "U8", (64,), 0, 0, 64), ("b", "U8", (64,), 0, begin, begin + 64)]
     found = list(_pieces.parts(map(_pieces.piece, entries), False, lambda shard: False))
     assert len(found) == count
+
+
+@pytest.fixture
+def floats(tmp_path):
+    """A file of one tensor of 16 MiB at an odd place, behind a small one; and its values."""
+    values = np.random.default_rng(5).random((64, 65536), "f4")
+    tensors = {("small", "U8", (3,)): b"123", ("large", "F32", values.shape): values.tobytes()}
+    return write(tmp_path / "floats", tensors), values
+
+
+CUTS = {"whole": None, "columns": (1, 3, 65000), "rows": (0, 1, 60), "narrow": (1, 5, 9), "wide": (1, 0, 32768)}
+
+
+@pytest.mark.parametrize("memory", ["2M", "64K", "1K"])
+@pytest.mark.parametrize("dtype", [None, "float16", "float64"])
+@pytest.mark.parametrize("cut", CUTS)
+def test_large_tensors_stay_within_memory(floats, held, memory, dtype, cut):
+    path, values = floats
+    if memory == "1K" and cut != "narrow":
+        pytest.skip("steps of some bytes through a whole tensor take too long")
+    model = safetensors.open(path, framework="numpy", mapped=False, memory=memory, dtype=dtype)
+    dim, begin, end = CUTS[cut] or (0, 0, 64)
+    expected = values.take(range(begin, end), axis=dim).astype(dtype or "f4")
+    slices = None if CUTS[cut] is None else {"large": CUTS[cut]}
+    tracemalloc.start()
+    try:
+        [(_, found)] = model.stream(["large"], slices=slices)
+        _, copies = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    bound = {"2M": 2 << 20, "64K": 64 << 10, "1K": 1 << 10}[memory]
+    assert found.dtype == expected.dtype and (found == expected).all()
+    assert model.report().bytes == expected.size * 4
+    # NumPy's own memory and that of the interpreter are small, however large the tensor is.
+    assert held["most"] <= expected.nbytes + bound and copies < 1 << 20
+    assert found.flags.aligned
+
+
+@pytest.mark.parametrize("dtype", [None, "float16"])
+def test_mapped_columns_are_cast_into_their_place(floats, held, dtype):
+    path, values = floats
+    path.read_bytes()
+    model = safetensors.open(path, framework="numpy", memory="1M", dtype=dtype)
+    found = model.slice("large", 1, 0, 65000)
+    assert (found == values[:, :65000].astype(dtype or "f4")).all()
+    if model.report().routes.get("mapped"):
+        assert held["most"] <= max(values[:, :65000].nbytes, found.nbytes)
+
+
+def test_the_plan_has_the_cost_of_both_ways(floats):
+    path, values = floats
+    model = safetensors.open(path, framework="numpy", mapped=False)
+    [plan] = model.plan(["large"], slices={"large": (1, 0, 32768)})
+    [columns] = plan.columns
+    assert columns.is_by_runs and plan.requests == columns.requests == 64
+    assert plan.read == columns.bytes == values.nbytes // 2 < columns.run_bytes <= columns.bytes + 64 * 8192
+    assert columns.run_bytes < columns.run_cost < columns.whole_bytes
+    [plan] = model.plan(["large"], slices={"large": (1, 0, 65000)})
+    [columns] = plan.columns
+    assert not columns.is_by_runs and plan.read == columns.whole_bytes < columns.run_cost
+    assert model.plan(["large"], slices={"large": (0, 0, 4)})[0].columns == []
+
+
+@pytest.mark.parametrize("begin", [0, 100, 4095])
+@pytest.mark.parametrize("stride", [4096, 6000, 8192, 100])
+def test_blocks_of_runs_are_counted(begin, stride):
+    one = _pieces.Piece("a", "U8", (77, 90), 0, begin, 90, 77, stride)
+    places = [begin + number * stride for number in range(77)]
+    blocks = sum((place + 89) // 4096 - place // 4096 + 1 for place in places)
+    assert one.in_blocks == 4096 * blocks
+
+
+READS = {
+    "load": "found = dict(model.load())",
+    "stream": "found = dict(model.stream())",
+    "cast": "found = dict(model.load())",
+    "columns": "found = {'large': model.slice('large', 1, 0, 65000)}",
+}
+LOADING = """
+import os, resource, signal, sys
+import numpy as np
+import peerlane
+from peerlane import _progress, _reading, safetensors
+kind, path, what, argument = sys.argv[1:5]
+values = np.random.default_rng(5).random((64, 65536), "f4")
+def told(progress):
+    if what != "room" and progress.done > 6 << 20 and not progress.done == progress.total:
+        if what == "cut":
+            os.truncate(path, 8 << 20)
+        else:
+            os.kill(os.getpid(), int(argument))
+_progress.PAUSE, _reading.STEP = 0, 1 << 20
+dtype = "float16" if kind == "cast" else None
+model = safetensors.open(path, framework="numpy", mapped=False, memory="4M", progress=told, dtype=dtype)
+if what == "room":
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + int(argument), resource.RLIM_INFINITY))
+found = None
+try:
+    try:
+        READ
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+except (peerlane.PeerlaneError, MemoryError) as error:
+    assert found is None
+    print("refused:", str(error).replace(chr(10), " / "))
+except KeyboardInterrupt:
+    assert found is None
+    print("interrupted")
+else:
+    large = found["large"]
+    assert (large == values[:, : large.shape[1]].astype(large.dtype)).all()
+    print("all")
+"""
+
+
+def loading(path, kind, what, argument=0):
+    """What a process says that loads and meets something in the middle of it."""
+    program = LOADING.replace("READ", READS[kind])
+    command = [sys.executable, "-c", program, kind, str(path), what, str(argument)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("kind", READS)
+def test_full_memory_is_an_error_and_hands_out_nothing(floats, kind):
+    said = []
+    for room in (0, 1, 5, 9, 17, 30, 60, 500):
+        ended = loading(floats[0], kind, "room", room << 20)
+        assert ended.returncode == 0, (room, ended)
+        said.append(ended.stdout)
+    assert said[0].startswith("refused:") and said[-1] == "all\n", said
+
+
+@pytest.mark.parametrize("kind", ["load", "stream", "cast"])
+def test_a_file_cut_amid_a_load_hands_out_nothing(floats, kind):
+    ended = loading(floats[0], kind, "cut")
+    assert ended.returncode == 0 and "became shorter" in ended.stdout, ended
+
+
+@pytest.mark.parametrize("kind", ["load", "stream", "cast"])
+def test_an_interrupted_load_hands_out_nothing(floats, kind):
+    ended = loading(floats[0], kind, "signal", int(signal.SIGINT))
+    assert (ended.returncode, ended.stdout) == (0, "interrupted\n"), ended
+
+
+def test_a_killed_load_leaves_the_file_as_it_was(floats):
+    before = floats[0].read_bytes()
+    ended = loading(floats[0], "stream", "signal", int(signal.SIGKILL))
+    assert ended.returncode == -signal.SIGKILL and ended.stdout == ""
+    assert floats[0].read_bytes() == before
+    assert (load(floats[0])["large"] == floats[1]).all()
