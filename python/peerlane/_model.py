@@ -48,7 +48,7 @@ class ColumnPlan(NamedTuple):
     run_bytes: int
     """Bytes of the whole blocks of 4 KiB that the runs lie in: a drive and the page cache give no less."""
     run_cost: int
-    """Bytes that could be read in the time of the runs, with 32 KiB for each request."""
+    """Bytes that could be read in the time of the runs, with 24 KiB for each request."""
     whole_bytes: int
     """Bytes from the first run to the last, with all between them."""
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,6 +24,8 @@ STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
 """Ranges that are read into host memory at the same time."""
+SMALL_RANGE = 64 << 10
+"""Ranges below this size are read several at a time by one thread, and copied to their place."""
 TOGETHER = 256 << 10
 """Bytes of small ranges that a thread takes at a time."""
 FILES = 128
@@ -161,11 +164,11 @@ class Source:
         with self._lock:
             self._readers.clear()
 
-    def _open(self, shard: int) -> FileIO:
+    def _open(self, shard: int, flags: int = 0) -> FileIO:
         path = self.paths[shard]
         try:
             # A pipe that took the place of the file has no writer to be waited for.
-            return FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+            return FileIO(path, opener=lambda name, mode: os.open(name, mode | flags | os.O_NONBLOCK))
         except OSError as error:
             raise PeerlaneError([f"cannot open {path}", str(error)]) from error
 
@@ -193,8 +196,11 @@ class Source:
         some = list(_together(fills))
 
         def read(part: Sequence[Fill]) -> None:
-            for fill in part:
-                self._read(fill, tally, told, stop)
+            if len(part) > 1:
+                for shard, some in groupby(part, lambda fill: fill.shard):
+                    self._read_small(shard, list(some), tally, told, stop)
+                return
+            self._read(part[0], tally, told, stop)
 
         with ThreadPoolExecutor(min(THREADS, max(1, len(some)))) as threads:
             try:
@@ -222,6 +228,42 @@ class Source:
             read = min(-(-(offset + len(part)) // block) * block, reader.size) - first
             tally.count(fill.shard, reading, read, route)
             told(len(part))
+
+    def _read_small(
+        self,
+        shard: int,
+        fills: Sequence[Fill],
+        tally: Tally,
+        told: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        """Reads small ranges of a file by one system call each: the set-up of a ``Reader`` costs more than they do."""
+        reader = self._reader(shard)
+        block = reader.block if reader.is_direct else 1
+        try:
+            scratch = memoryview(mmap.mmap(-1, max(fill.length for fill in fills) + 2 * block))
+        except OSError as error:
+            raise PeerlaneError([f"cannot have memory to read {reader.path}", str(error)]) from error
+        read = done = 0
+        with self._open(shard, os.O_DIRECT if reader.is_direct else 0) as file:
+            for fill in fills:
+                if stop.is_set():
+                    raise Stopped([f"{reader.path} is not read any more"])
+                first = fill.offset // block * block
+                at, end = fill.offset - first, fill.offset + fill.length - first
+                try:
+                    count = os.preadv(file.fileno(), [scratch[: -(-end // block) * block]], first)
+                except OSError as error:
+                    raise PeerlaneError([f"cannot read {reader.path}", str(error)]) from error
+                if count < end:
+                    raise PeerlaneError([f"{reader.path} became shorter while it was read"])
+                fill.memory[:] = scratch[at:end]
+                read += count
+                done += fill.length
+        cached = 0 if reader.is_direct else done
+        counts = Reading(done, 0, 0, done, cached)
+        tally.count(shard, counts, read, "direct" if reader.is_direct else "page cache")
+        told(done)
 
     def _to_gpu(
         self,
@@ -272,7 +314,7 @@ def _together(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
     some: list[Fill] = []
     size = 0
     for fill in fills:
-        if some and size + fill.length > TOGETHER:
+        if some and (size + fill.length > TOGETHER or fill.length >= SMALL_RANGE):
             yield some
             some, size = [], 0
         some.append(fill)

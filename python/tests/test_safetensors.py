@@ -808,3 +808,26 @@ def test_a_killed_load_leaves_the_file_as_it_was(floats):
     assert ended.returncode == -signal.SIGKILL and ended.stdout == ""
     assert floats[0].read_bytes() == before
     assert (load(floats[0])["large"] == floats[1]).all()
+
+
+@pytest.mark.parametrize("run", [4, 1024, 8192, 32768])
+def test_small_runs_take_their_own_blocks_alone(floats, monkeypatch, run):
+    monkeypatch.setattr(_pieces, "REQUEST", 0)
+    monkeypatch.setattr(_pieces, "BLOCK", 1)
+    path, values = floats
+    model = safetensors.open(path, framework="numpy", mapped=False)
+    found = model.slice("large", 1, 77, 77 + run // 4)
+    assert (found == values[:, 77 : 77 + run // 4]).all()
+    reader, report = peerlane.Reader(path), model.report()
+    block = reader.block if reader.is_direct else 1
+    assert 64 * run <= report.read <= 64 * (run + 2 * block)
+    assert report.disk == (64 * run if reader.is_direct else 0)
+    if run >= 8192 and block <= 512:
+        assert report.read <= 1.13 * report.bytes
+
+
+def test_a_file_cut_amid_small_runs_is_an_error(floats):
+    model = safetensors.open(floats[0], framework="numpy", mapped=False)
+    os.truncate(floats[0], 8 << 20)
+    with pytest.raises(peerlane.PeerlaneError, match="became shorter"):
+        model.slice("large", 1, 0, 64)
