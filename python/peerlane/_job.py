@@ -15,7 +15,8 @@ from ._progress import Teller
 from ._reader import Reading
 from ._reading import Fill, Source, Stopped, Tally, populate, started
 from ._shards import Shard
-from ._views import Views
+from ._views import MEMORY_HINT, Views
+from .errors import PeerlaneError
 
 PAGE = 4096
 """Unit in which places of host memory agree with those of files."""
@@ -127,6 +128,14 @@ class Job:
 
     def take(self, filled: Filled, number: int, teller: Teller | None = None) -> Any:
         """A tensor of a part, for the caller."""
+        try:
+            return self._take(filled, number, teller)
+        except MemoryError as error:
+            name = filled.part.pieces[number].name
+            words = [f"cannot have host memory for tensor {name!r}", str(error)]
+            raise PeerlaneError(words, hint=MEMORY_HINT) from error
+
+    def _take(self, filled: Filled, number: int, teller: Teller | None) -> Any:
         part, memory, at = filled
         one = part.pieces[number]
         begin = at + one.begin - part.begin
@@ -167,7 +176,7 @@ def _step_fills(shard: int, step: Step, memory: Any, at: int) -> list[Fill]:
         return [Fill(shard, step.begin, memory[at : at + step.length])]
     return [
         Fill(shard, step.begin + number * step.stride, memory[at + number * step.run :][: step.run])
-        for number in range(step.count)
+        for number in range(step.runs)
     ]
 
 

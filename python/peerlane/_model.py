@@ -187,8 +187,8 @@ class Model:
         """Names and tensors, read ahead of the caller within ``memory``.
 
         Each tensor is the caller's own: nothing takes its memory back, and dropping it frees it. No more is
-        held than what was handed out and ``memory`` in addition; a tensor that is larger than that is read
-        alone.
+        held than what was handed out and ``memory`` in addition, but for a tensor that is larger than that: it
+        is read alone, and nothing in addition to it exceeds the bound.
 
         Parameters
         ----------

@@ -157,7 +157,7 @@ class Step(NamedTuple):
 
     begin: int
     """Byte of the file where the first run begins."""
-    count: int
+    runs: int
     run: int
     stride: int
     """Bytes of the file from the begin of a run to the next."""
@@ -174,7 +174,7 @@ class Step(NamedTuple):
     @property
     def length(self) -> int:
         """Bytes of scratch memory."""
-        return self.pitch * (self.count - 1) + self.run
+        return self.pitch * (self.runs - 1) + self.run
 
 
 class Part(NamedTuple):
@@ -214,7 +214,7 @@ class Part(NamedTuple):
     def requests(self) -> int:
         """Ranges that it is read by."""
         if self.kind is PartKind.STRETCHES:
-            return sum(step.count if step.is_packed else 1 for step in self.steps())
+            return sum(step.runs if step.is_packed else 1 for step in self.steps())
         return self.pieces[0].runs if self.kind is PartKind.RUNS else 1
 
     @property

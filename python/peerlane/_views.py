@@ -35,6 +35,8 @@ CAST = {"F16", "BF16", "F32", "F64"}
 
 TYPE_HINT = "name a type of numbers, e.g. float32 or bfloat16"
 
+MEMORY_HINT = "a stream with a smaller memory=, or slices, need less"
+
 HUGE = 2 << 20
 """Bytes from which on pages of host memory may be huge."""
 
@@ -87,7 +89,7 @@ class _HostMemory:
         except OSError as error:
             raise PeerlaneError(
                 [f"cannot have {length} bytes of host memory for tensors", str(error)],
-                hint="a stream with a smaller memory=, or slices, need less",
+                hint=MEMORY_HINT,
             ) from error
         if length >= HUGE:
             with suppress(OSError):
@@ -107,7 +109,7 @@ class NumpyViews(_HostMemory):
         if device != "cpu":
             raise BadInput([f"device: NumPy has no memory on {device!r}; hint: framework='torch'"])
         self._numpy = _module("numpy", "numpy")
-        self._cast = None if dtype is None else self._named(dtype)
+        self._cast: Any = None if dtype is None else self._named(dtype)
         self.cast_width = 0 if self._cast is None else self._cast.itemsize
 
     def check(self, piece: Piece) -> None:
@@ -137,7 +139,7 @@ class NumpyViews(_HostMemory):
         numpy = self._numpy
         taken = self._dtype(piece) if is_cast else numpy.dtype("uint8")
         given = self._cast if is_cast else taken
-        count, row = step.count, step.run // taken.itemsize
+        count, row = step.runs, step.run // taken.itemsize
         flat = numpy.frombuffer(source, "uint8")[begin : begin + step.length].view(taken)
         runs = numpy.lib.stride_tricks.as_strided(flat, (count, row), (step.pitch, taken.itemsize))
         at = step.done // taken.itemsize * given.itemsize
@@ -226,7 +228,7 @@ class TorchViews(_HostMemory):
     ) -> None:
         taken = self._dtype(piece) if is_cast else self._torch.uint8
         given = self._cast if is_cast else taken
-        count, row = step.count, step.run // taken.itemsize
+        count, row = step.runs, step.run // taken.itemsize
         flat = self.flat(source)[begin : begin + step.length].view(taken)
         runs = flat.as_strided((count, row), (step.pitch // taken.itemsize, 1))
         at = step.done // taken.itemsize * given.itemsize
