@@ -42,8 +42,8 @@ class Group:
         self._all.all_gather_object(found, digest, group=self._group)
         other = next((rank for rank, one in enumerate(found) if one != found[0]), None)
         if other is not None:
-            words = f"group: rank {other} asks for other tensors or files than rank 0"
-            raise BadInput([words], hint="give all ranks the same names, slices, memory= and dtype=")
+            problem = f"group: rank {other} asks for other tensors or files than rank 0"
+            raise BadInput([problem], hint="give all ranks the same names, slices, memory= and dtype=")
 
     def filled(self, job: Job, memory: int, teller: Teller) -> Iterator[tuple[Ahead, Filled, bool]]:
         """All parts in their order, each read by one rank; the last word says whether by this one."""
