@@ -27,7 +27,7 @@ GAP = 4096
 REQUEST = 24 << 10
 """Bytes that could be read in the time that a request of its own costs.
 
-21 to 46 us a run of 512 to 4,096 bytes by eight threads, beside 0.56 to 1.17 GB/s for all between runs: 12 to 46 KiB
+21 to 46 us a run of 512 to 4,096 bytes by eight threads, next to 0.56 to 1.17 GB/s for all between runs: 12 to 46 KiB
 with the run itself (29 November 2026, two busy cores, one virtual disk, page cache dropped, direct I/O).
 """
 BLOCK = 4096
