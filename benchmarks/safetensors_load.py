@@ -6,7 +6,7 @@ imported and ends when the largest value of each tensor was taken. Cold: the pag
 files were read through it. fio reads the files by io_uring, direct, and touches nothing. Slices are rank 3 of 8: rows
 of every second tensor, columns of the others.
 """
-import json, random, struct, sys
+import json, random, shutil, struct, sys
 from pathlib import Path
 
 import common
@@ -169,7 +169,7 @@ def main():
         make(folder, asked.shape, asked.size, asked.seed)
         for state in ("cold", "warm"):
             # Direct reads are the same, warm or cold.
-            others = ["fio"] if state == "cold" else []
+            others = ["fio"] if state == "cold" and shutil.which("fio") else []
             for _ in range(asked.repeats):
                 for name in order.sample([*names, *others], len(names) + len(others)):
                     if state == "warm":

@@ -42,7 +42,8 @@ class Group:
         self._all.all_gather_object(found, digest, group=self._group)
         other = next((rank for rank, one in enumerate(found) if one != found[0]), None)
         if other is not None:
-            raise BadInput([f"group: rank {other} asks for other tensors or files than rank 0"])
+            problem = f"group: rank {other} asks for other tensors or files than rank 0"
+            raise BadInput([problem], hint="give all ranks the same names, slices, memory= and dtype=")
 
     def filled(self, job: Job, memory: int, teller: Teller) -> Iterator[tuple[Ahead, Filled, bool]]:
         """All parts in their order, each read by one rank; the last word says whether by this one."""
@@ -65,9 +66,9 @@ class Group:
                     flat = self._views.flat(filled.memory)[filled.at : filled.at + part.length]
                     self._broadcast(flat, owner)
                     if owner != self.rank:
-                        job.tally.count_route("broadcast", part.length)
+                        job.tally.count_route("broadcast", part.bytes)
                         job.tally.rise(part.length)
-                        teller.add(part.length)
+                        teller.add(part.bytes)
                 # Popped as it is handed out: nothing here may hold what the caller drops.
                 found = [(ahead, filled, owner == self.rank)]
                 del filled

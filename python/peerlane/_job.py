@@ -7,14 +7,16 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from ._pieces import SMALL, Part, PartKind, Piece, parts, rows
+from ._pieces import BITS, SMALL, STRETCH, Part, PartKind, Piece, Step, parts
 from ._progress import Teller
 from ._reader import Reading
-from ._reading import Fill, Source, Stopped, Tally, populate
+from ._reading import Fill, Source, Stopped, Tally, populate, started
 from ._shards import Shard
-from ._views import Views
+from ._views import MEMORY_HINT, Views
+from .errors import PeerlaneError
 
 PAGE = 4096
 """Unit in which places of host memory agree with those of files."""
@@ -41,7 +43,7 @@ class Job:
         source: Source,
         wanted: Sequence[Piece],
         *,
-        is_apart: bool,
+        memory: int | None,
         may_map: bool,
         tally: Tally,
     ) -> None:
@@ -55,7 +57,12 @@ class Job:
             shard: may_map and not views.is_gpu and source.is_cached(shard, shards[shard].size)
             for shard in {one.shard for one in wanted if one.bytes}
         }
-        self.parts = list(parts(wanted, is_apart, lambda shard: self.mapped.get(shard, False)))
+        # A batch takes no more; without a bound of memory all is read at once.
+        bound = STRETCH if memory is None else max(1, memory // READ_AHEAD)
+        width = (lambda _: 0) if memory is None else self._width
+        self.parts = list(
+            parts(wanted, memory is not None, lambda shard: self.mapped.get(shard, False), bound, width)
+        )
 
     @property
     def route(self) -> str:
@@ -66,36 +73,35 @@ class Job:
         """Parts in memory, all read at the same time."""
         begun = time.monotonic()
         placed = [self.place(part) for part in batch]
-        stretches = [one for one in placed if one.part.kind is PartKind.STRETCHES]
+        stretched = [one for one in placed if one.part.kind is PartKind.STRETCHES]
         fills = [fill for one in placed for fill in _fills(one)]
-        first = 0
-        while fills or stretches:
-            scratch = []
-            for one in stretches:
-                piece = one.part.pieces[0]
-                each = rows(piece)
-                count = min(each, piece.runs - first * each)
-                begin = piece.begin + first * each * piece.stride
-                length = piece.stride * (count - 1) + piece.run
-                memory = self._views.allocate(length, begin % PAGE)
-                at = 0 if self._views.is_gpu else begin % PAGE
-                fills.append(Fill(piece.shard, begin, memory[at : at + length]))
-                scratch.append((one, memory, at, count))
-            is_gpu = self._views.is_gpu
-            self._source.fill(fills, is_gpu, self.tally, teller.add, self.stop)
-            for one, memory, at, count in scratch:
-                piece = one.part.pieces[0]
-                target = first * rows(piece) * piece.run
-                self._views.gather(memory, at, piece, count, one.memory, target)
-            first += 1
+        for steps in zip_longest(*(one.part.steps() for one in stretched)) if stretched else [()]:
+            together = [(one, step) for one, step in zip(stretched, steps, strict=True) if step]
+            self._read(together, fills, teller)
             fills = []
-            stretches = [
-                one
-                for one in stretches
-                if first * rows(one.part.pieces[0]) < one.part.pieces[0].runs
-            ]
         self.tally.spend(time.monotonic() - begun)
         return placed
+
+    def _read(self, steps: list[tuple[Filled, Step]], fills: list[Fill], teller: Teller) -> None:
+        """Reads ranges to their place, and a step of each tensor that is read by way of scratch memory."""
+        scratch = [self._scratch(filled.part, step) for filled, step in steps]
+        for (filled, step), (memory, at) in zip(steps, scratch, strict=True):
+            fills = fills + _step_fills(filled.part.shard, step, memory, at)
+        self._source.fill(fills, self._views.is_gpu, self.tally, teller.add, self.stop)
+        for (filled, step), (memory, at) in zip(steps, scratch, strict=True):
+            one = filled.part.pieces[0]
+            self._views.gather(memory, at, step, filled.memory, one, is_cast=filled.part.width > 0)
+
+    def _scratch(self, part: Part, step: Step) -> tuple[Any, int]:
+        # Numbers that are cast have to be aligned.
+        is_in_place = not step.is_packed and not (part.width and _is_misaligned(part.pieces[0]))
+        phase = step.begin % PAGE if is_in_place else 0
+        memory = self._views.allocate(step.length, phase)
+        return memory, 0 if self._views.is_gpu else phase
+
+    def _width(self, one: Piece) -> int:
+        # What a cast in steps does on a GPU did not run on one.
+        return self._views.cast_width if self._views.casts(one) and not self._views.is_gpu else 0
 
     def close(self) -> None:
         """Closes the files."""
@@ -115,33 +121,63 @@ class Job:
             self.tally.count(part.shard, Reading(count, 0, 0, 0, count), count, "mapped")
             return Filled(part, memory, at)
         is_range = part.kind in (PartKind.RANGE, PartKind.GROUP)
-        at = 0 if self._views.is_gpu or not is_range else part.begin % PAGE
+        # A tensor alone that the file misaligns is read to where it is aligned: no copy has to be made of it.
+        is_moved = len(part.pieces) == 1 and _is_misaligned(part.pieces[0])
+        at = 0 if self._views.is_gpu or not is_range or is_moved else part.begin % PAGE
         return Filled(part, self._views.allocate(part.length, at), at)
 
     def take(self, filled: Filled, number: int, teller: Teller | None = None) -> Any:
         """A tensor of a part, for the caller."""
+        try:
+            return self._take(filled, number, teller)
+        except MemoryError as error:
+            name = filled.part.pieces[number].name
+            words = [f"cannot have host memory for tensor {name!r}", str(error)]
+            raise PeerlaneError(words, hint=MEMORY_HINT) from error
+
+    def _take(self, filled: Filled, number: int, teller: Teller | None) -> Any:
         part, memory, at = filled
         one = part.pieces[number]
         begin = at + one.begin - part.begin
+        is_cast = part.width > 0
         if part.kind is PartKind.MAPPED:
             if one.runs > 1:
-                whole = self._views.allocate(one.bytes, 0)
-                self._views.gather(memory, begin, one, one.runs, whole, 0)
+                is_cast = self._width(one) > 0 and not _is_misaligned(one)
+                length = one.bytes * 8 // BITS[one.dtype] * self._views.cast_width if is_cast else one.bytes
+                whole = self._views.allocate(length, 0)
+                step = Step(one.begin, one.runs, one.run, one.stride, False, 0)
+                self._views.gather(memory, begin, step, whole, one, is_cast=is_cast)
                 memory, begin = whole, 0
             elif one.bytes >= SMALL:
                 populate(memory, begin, one.bytes)
             if teller is not None:
                 teller.add(one.bytes)
-        tensor = self._views.tensor(memory, begin, one)
+        tensor = self._views.tensor(memory, begin, one, is_cast=is_cast)
         if part.kind is PartKind.GROUP:
             tensor = self._views.own(tensor)
         cast = None
         if self._views.casts(one):
-            before, tensor = tensor, self._views.cast(tensor)
+            if not is_cast:
+                before, tensor = tensor, self._views.cast(tensor)
+                del before
             cast = f"{one.dtype} to {str(tensor.dtype).removeprefix('torch.')}"
-            del before
         self.tally.count_out(one.bytes, cast)
         return tensor
+
+
+def _is_misaligned(one: Piece) -> bool:
+    """Whether a file has the numbers of a piece at places that are no multiple of their size."""
+    return one.begin % max(1, BITS[one.dtype] // 8) != 0
+
+
+def _step_fills(shard: int, step: Step, memory: Any, at: int) -> list[Fill]:
+    """Ranges that are read into scratch memory."""
+    if not step.is_packed:
+        return [Fill(shard, step.begin, memory[at : at + step.length])]
+    return [
+        Fill(shard, step.begin + number * step.stride, memory[at + number * step.run :][: step.run])
+        for number in range(step.runs)
+    ]
 
 
 def _fills(filled: Filled) -> list[Fill]:
@@ -219,7 +255,11 @@ class Ahead:
         if any(part.kind is not PartKind.MAPPED for part in wanted):
             context = job.context()
             self._thread = threading.Thread(target=self._run, args=(context,), daemon=True)
-            self._thread.start()
+            try:
+                started(self._thread.start)
+            except BaseException:
+                job.close()
+                raise
 
     def next(self) -> Filled | None:
         """The next part; ``None`` behind the last."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from . import _peerlane
 from ._broadcast import Group
 from ._job import Ahead, Filled, Job
-from ._pieces import Cut, Piece, piece, pieces
+from ._pieces import REQUEST, Cut, Part, PartKind, Piece, piece, pieces
 from ._progress import Progress, Teller
 from ._reader import NOTHING, Reading, warn
 from ._reading import SAMPLES, Source, Tally
@@ -36,6 +36,23 @@ class FileRoute(NamedTuple):
     reading: Reading
 
 
+class ColumnPlan(NamedTuple):
+    """How a tensor of which columns are asked for would come, and what either way would cost."""
+
+    name: str
+    bytes: int
+    is_by_runs: bool
+    """Whether each run of bytes is read by itself; else all between them is read, too."""
+    requests: int
+    """Runs."""
+    run_bytes: int
+    """Bytes of the whole blocks of 4 KiB that the runs lie in: a drive and the page cache give no less."""
+    run_cost: int
+    """Bytes that could be read in the time of the runs, with 24 KiB for each request."""
+    whole_bytes: int
+    """Bytes from the first run to the last, with all between them."""
+
+
 class FilePlan(NamedTuple):
     """How the tensors of one file would come."""
 
@@ -49,6 +66,8 @@ class FilePlan(NamedTuple):
     """Bytes to be asked of the file: more where a tensor's columns are read with all between them."""
     requests: int
     """Ranges to be read."""
+    columns: list[ColumnPlan]
+    """Tensors of which columns are asked for, and why they come as they do."""
 
 
 class Report(NamedTuple):
@@ -168,8 +187,8 @@ class Model:
         """Names and tensors, read ahead of the caller within ``memory``.
 
         Each tensor is the caller's own: nothing takes its memory back, and dropping it frees it. No more is
-        held than what was handed out and ``memory`` in addition; a tensor that is larger than that is read
-        alone.
+        held than what was handed out and ``memory`` in addition, but for a tensor that is larger than that: it
+        is read alone, and nothing in addition to it exceeds the bound.
 
         Parameters
         ----------
@@ -216,7 +235,8 @@ class Model:
             size = sum(one.bytes for part in parts for one in part.pieces)
             read, requests = (sum(part.read for part in parts), sum(part.requests for part in parts))
             path = str(self._catalogue.shards[shard].path)
-            found.append(FilePlan(path, route, reason, size, read, requests))
+            columns = [_columns(part.pieces[0], part) for part in parts if part.pieces[0].runs > 1]
+            found.append(FilePlan(path, route, reason, size, read, requests, columns))
         return found
 
     def report(self) -> Report:
@@ -238,7 +258,7 @@ class Model:
             self._views,
             self._source,
             wanted,
-            is_apart=is_apart,
+            memory=(self._memory // (1 if self._group is None else 2)) if is_apart else None,
             may_map=self._may_map,
             tally=self._tally,
         )
@@ -354,6 +374,12 @@ class Model:
         except PeerlaneError as error:
             return "host", str(error)
         return ("p2p", reason) if word == "p2p" else ("host", reason)
+
+
+def _columns(one: Piece, part: Part) -> ColumnPlan:
+    is_by_runs = part.kind is PartKind.RUNS
+    cost = one.in_blocks + one.runs * REQUEST
+    return ColumnPlan(one.name, one.bytes, is_by_runs, one.runs, one.in_blocks, cost, one.end - one.begin)
 
 
 def _size(name: str, value: Size) -> int:

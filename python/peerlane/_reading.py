@@ -9,19 +9,25 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from io import FileIO
+from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from . import _peerlane
 from ._reader import NOTHING, TIMEOUT, Reader, Reading
 from .errors import PeerlaneError
 
+T = TypeVar("T")
 SAMPLES = 64
 """Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
 STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
 """Ranges that are read into host memory at the same time."""
+SMALL_RANGE = 64 << 10
+"""Ranges below this size are read several at a time by one thread, and copied to their place."""
+TOGETHER = 256 << 10
+"""Bytes of small ranges that a thread takes at a time."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
 POPULATE_READ = 22
@@ -158,11 +164,11 @@ class Source:
         with self._lock:
             self._readers.clear()
 
-    def _open(self, shard: int) -> FileIO:
+    def _open(self, shard: int, flags: int = 0) -> FileIO:
         path = self.paths[shard]
         try:
             # A pipe that took the place of the file has no writer to be waited for.
-            return FileIO(path, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
+            return FileIO(path, opener=lambda name, mode: os.open(name, mode | flags | os.O_NONBLOCK))
         except OSError as error:
             raise PeerlaneError([f"cannot open {path}", str(error)]) from error
 
@@ -186,10 +192,20 @@ class Source:
         if len(fills) == 1:
             self._read(fills[0], tally, told, stop)
             return
-        with ThreadPoolExecutor(min(THREADS, max(1, len(fills)))) as threads:
+        # Handing a range to a thread costs as much as reading some KiB.
+        some = list(_together(fills))
+
+        def read(part: Sequence[Fill]) -> None:
+            if len(part) > 1:
+                for shard, some in groupby(part, lambda fill: fill.shard):
+                    self._read_small(shard, list(some), tally, told, stop)
+                return
+            self._read(part[0], tally, told, stop)
+
+        with ThreadPoolExecutor(min(THREADS, max(1, len(some)))) as threads:
             try:
                 # A list of futures would keep the memory of a load that failed, in a cycle with its error.
-                for _ in threads.map(lambda fill: self._read(fill, tally, told, stop), fills):
+                for _ in started(lambda: threads.map(read, some)):
                     pass
             except BaseException:
                 stop.set()
@@ -212,6 +228,42 @@ class Source:
             read = min(-(-(offset + len(part)) // block) * block, reader.size) - first
             tally.count(fill.shard, reading, read, route)
             told(len(part))
+
+    def _read_small(
+        self,
+        shard: int,
+        fills: Sequence[Fill],
+        tally: Tally,
+        told: Callable[[int], None],
+        stop: threading.Event,
+    ) -> None:
+        """Reads small ranges of a file by one system call each: the set-up of a ``Reader`` costs more than they do."""
+        reader = self._reader(shard)
+        block = reader.block if reader.is_direct else 1
+        try:
+            scratch = memoryview(mmap.mmap(-1, max(fill.length for fill in fills) + 2 * block))
+        except OSError as error:
+            raise PeerlaneError([f"cannot have memory to read {reader.path}", str(error)]) from error
+        read = done = 0
+        with self._open(shard, os.O_DIRECT if reader.is_direct else 0) as file:
+            for fill in fills:
+                if stop.is_set():
+                    raise Stopped([f"{reader.path} is not read any more"])
+                first = fill.offset // block * block
+                at, end = fill.offset - first, fill.offset + fill.length - first
+                try:
+                    count = os.preadv(file.fileno(), [scratch[: -(-end // block) * block]], first)
+                except OSError as error:
+                    raise PeerlaneError([f"cannot read {reader.path}", str(error)]) from error
+                if count < end:
+                    raise PeerlaneError([f"{reader.path} became shorter while it was read"])
+                fill.memory[:] = scratch[at:end]
+                read += count
+                done += fill.length
+        cached = 0 if reader.is_direct else done
+        counts = Reading(done, 0, 0, done, cached)
+        tally.count(shard, counts, read, "direct" if reader.is_direct else "page cache")
+        told(done)
 
     def _to_gpu(
         self,
@@ -245,6 +297,30 @@ def populate(memory: Any, begin: int, length: int) -> None:
     page = begin // mmap.PAGESIZE * mmap.PAGESIZE
     with suppress(OSError):
         memory.obj.madvise(POPULATE_READ, page, begin + length - page)
+
+
+def started(start: Callable[[], T]) -> T:
+    """What needs new threads, which a limit of memory or of tasks may refuse."""
+    try:
+        return start()
+    except RuntimeError as error:
+        raise PeerlaneError(
+            ["cannot start a thread that reads files", str(error)], hint="ulimit -u -v shows the limits"
+        ) from error
+
+
+def _together(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
+    """The same in their order, small ones together."""
+    some: list[Fill] = []
+    size = 0
+    for fill in fills:
+        if some and (size + fill.length > TOGETHER or fill.length >= SMALL_RANGE):
+            yield some
+            some, size = [], 0
+        some.append(fill)
+        size += fill.length
+    if some:
+        yield some
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:

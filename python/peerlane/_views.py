@@ -5,9 +5,10 @@ from __future__ import annotations
 import importlib
 import mmap
 from contextlib import AbstractContextManager, nullcontext, suppress
+from math import prod
 from typing import Any, Protocol
 
-from ._pieces import BITS, Piece
+from ._pieces import BITS, Piece, Step
 from .errors import BadInput, PeerlaneError
 
 NUMPY = {
@@ -32,6 +33,10 @@ PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
 CAST = {"F16", "BF16", "F32", "F64"}
 """Types that ``dtype=`` changes: numbers of fewer bits mean nothing without their scales."""
 
+TYPE_HINT = "name a type of numbers, e.g. float32 or bfloat16"
+
+MEMORY_HINT = "a stream with a smaller memory=, or slices, need less"
+
 HUGE = 2 << 20
 """Bytes from which on pages of host memory may be huge."""
 
@@ -42,6 +47,8 @@ class Views(Protocol):
     is_gpu: bool
     place: str
     """The device as :func:`peerlane.route` names it."""
+    cast_width: int
+    """Bytes of a number of the type that ``dtype=`` names."""
 
     def check(self, piece: Piece) -> None:
         """Refuses a type that the framework lacks, before anything is read."""
@@ -49,14 +56,16 @@ class Views(Protocol):
     def allocate(self, length: int, phase: int) -> Any:
         """Memory whose byte ``phase`` is the first of ``length``; on a GPU the phase is none."""
 
-    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
+    def tensor(self, memory: Any, begin: int, piece: Piece, *, is_cast: bool = False) -> Any:
         """The tensor whose first byte is ``begin`` of the memory; a view where it is aligned."""
 
     def own(self, tensor: Any) -> Any:
         """A copy in memory of its own."""
 
-    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
-        """Copies ``count`` runs of a piece, the first at ``begin``, next to each other."""
+    def gather(
+        self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
+    ) -> None:
+        """Copies the runs of a step, the first at ``begin``, next to each other to their place; or casts them."""
 
     def casts(self, piece: Piece) -> bool:
         """Whether a tensor is to have another type than its file has."""
@@ -80,7 +89,7 @@ class _HostMemory:
         except OSError as error:
             raise PeerlaneError(
                 [f"cannot have {length} bytes of host memory for tensors", str(error)],
-                hint="a stream with a smaller memory=, or slices, need less",
+                hint=MEMORY_HINT,
             ) from error
         if length >= HUGE:
             with suppress(OSError):
@@ -100,17 +109,19 @@ class NumpyViews(_HostMemory):
         if device != "cpu":
             raise BadInput([f"device: NumPy has no memory on {device!r}; hint: framework='torch'"])
         self._numpy = _module("numpy", "numpy")
-        self._cast = None if dtype is None else self._named(dtype)
+        self._cast: Any = None if dtype is None else self._named(dtype)
+        self.cast_width = 0 if self._cast is None else self._cast.itemsize
 
     def check(self, piece: Piece) -> None:
         self._dtype(piece)
 
-    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
-        dtype, shape = self._dtype(piece), _shape(piece)
+    def tensor(self, memory: Any, begin: int, piece: Piece, *, is_cast: bool = False) -> Any:
+        dtype, shape = self._cast if is_cast else self._dtype(piece), _shape(piece)
         try:
             if not piece.bytes:
                 return self._numpy.empty(shape, dtype)
-            raw = self._numpy.frombuffer(memory, "uint8")[begin : begin + piece.bytes]
+            length = prod(shape) * dtype.itemsize
+            raw = self._numpy.frombuffer(memory, "uint8")[begin : begin + length]
             if begin % dtype.itemsize:
                 # What is not aligned is slow everywhere, and refused by some.
                 raw = raw.copy()
@@ -122,13 +133,18 @@ class NumpyViews(_HostMemory):
     def own(self, tensor: Any) -> Any:
         return tensor.copy()
 
-    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
-        if count:
-            flat = self._numpy.frombuffer(source, "uint8")[begin:]
-            shape = (count, piece.run)
-            runs = self._numpy.lib.stride_tricks.as_strided(flat, shape, (piece.stride, 1))
-            into = self._numpy.frombuffer(target, "uint8")[at : at + count * piece.run]
-            into.reshape(shape)[:] = runs
+    def gather(
+        self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
+    ) -> None:
+        numpy = self._numpy
+        taken = self._dtype(piece) if is_cast else numpy.dtype("uint8")
+        given = self._cast if is_cast else taken
+        count, row = step.runs, step.run // taken.itemsize
+        flat = numpy.frombuffer(source, "uint8")[begin : begin + step.length].view(taken)
+        runs = numpy.lib.stride_tricks.as_strided(flat, (count, row), (step.pitch, taken.itemsize))
+        at = step.done // taken.itemsize * given.itemsize
+        into = numpy.frombuffer(target, "uint8")[at : at + count * row * given.itemsize].view(given)
+        into.reshape(count, row)[:] = runs
 
     def casts(self, piece: Piece) -> bool:
         is_wide = self._cast is not None and piece.dtype in CAST
@@ -139,12 +155,16 @@ class NumpyViews(_HostMemory):
 
     def _named(self, dtype: Any) -> Any:
         try:
-            return self._numpy.dtype(dtype)
-        except TypeError:
+            known = self._numpy.dtype(dtype)
+        except (TypeError, ValueError, SyntaxError):
             found = getattr(_module("ml_dtypes", "ml_dtypes"), str(dtype), None)
-        if found is None:
-            raise BadInput([f"dtype: NumPy has no type {dtype!r}"])
-        return self._numpy.dtype(found)
+            if found is None:
+                raise BadInput([f"dtype: NumPy has no type {dtype!r}"], hint=TYPE_HINT) from None
+            known = self._numpy.dtype(found)
+        # Types of ml_dtypes are of kind V, too, but none of them is numpy.void itself.
+        if known.kind in "OSUTmM" or known.type is self._numpy.void:
+            raise BadInput([f"dtype: {dtype!r} is not a type of numbers"], hint=TYPE_HINT)
+        return known
 
     def _dtype(self, piece: Piece) -> Any:
         name = piece.dtype
@@ -174,6 +194,7 @@ class TorchViews(_HostMemory):
             self._cast = getattr(self._torch, dtype.removeprefix("torch."), None)
         if dtype is not None and not isinstance(self._cast, self._torch.dtype):
             raise BadInput([f"dtype: PyTorch has no type {dtype!r}"])
+        self.cast_width = 0 if dtype is None else self._cast.itemsize
 
     def check(self, piece: Piece) -> None:
         self._dtype(piece)
@@ -190,11 +211,11 @@ class TorchViews(_HostMemory):
         found: AbstractContextManager[Any] = cuda.stream(cuda.current_stream(self.device))
         return found
 
-    def tensor(self, memory: Any, begin: int, piece: Piece) -> Any:
-        dtype, shape = self._dtype(piece), _shape(piece)
+    def tensor(self, memory: Any, begin: int, piece: Piece, *, is_cast: bool = False) -> Any:
+        dtype, shape = self._cast if is_cast else self._dtype(piece), _shape(piece)
         if not piece.bytes:
             return self._torch.empty(shape, dtype=dtype, device=self.device)
-        raw = self.flat(memory)[begin : begin + piece.bytes]
+        raw = self.flat(memory)[begin : begin + prod(shape) * dtype.itemsize]
         if begin % dtype.itemsize:
             raw = raw.clone()
         return raw.view(dtype).reshape(shape)
@@ -202,10 +223,17 @@ class TorchViews(_HostMemory):
     def own(self, tensor: Any) -> Any:
         return tensor.clone()
 
-    def gather(self, source: Any, begin: int, piece: Piece, count: int, target: Any, at: int) -> None:
-        if count:
-            runs = self.flat(source)[begin:].as_strided((count, piece.run), (piece.stride, 1))
-            self.flat(target)[at : at + count * piece.run].view(count, piece.run).copy_(runs)
+    def gather(
+        self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
+    ) -> None:
+        taken = self._dtype(piece) if is_cast else self._torch.uint8
+        given = self._cast if is_cast else taken
+        count, row = step.runs, step.run // taken.itemsize
+        flat = self.flat(source)[begin : begin + step.length].view(taken)
+        runs = flat.as_strided((count, row), (step.pitch // taken.itemsize, 1))
+        at = step.done // taken.itemsize * given.itemsize
+        into = self.flat(target)[at : at + count * row * given.itemsize].view(given)
+        into.view(count, row).copy_(runs)
 
     def casts(self, piece: Piece) -> bool:
         is_wide = self._cast is not None and piece.dtype in CAST

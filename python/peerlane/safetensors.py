@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from ._model import FilePlan, FileRoute, Model, Report, Tensors
+from ._model import ColumnPlan, FilePlan, FileRoute, Model, Report, Tensors
 from ._progress import LoadProgress, Progress
 from ._shards import Catalogue, TensorInfo
 from ._types import Path, Size
 from ._views import NumpyViews, TorchViews, Views
 
 __all__ = [
+    "ColumnPlan",
     "FilePlan",
     "FileRoute",
     "LoadProgress",

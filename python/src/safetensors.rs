@@ -23,12 +23,12 @@ const LFS_POINTER: [u8; 8] = *b"version ";
 /// Hint for a file whose beginning makes no sense.
 const CUT: &str = "the file was cut, or is none of safetensors: fetch it again";
 
-/// The first key that a header has twice, which the format's own reader takes silently.
+/// The first key that a header, or its `__metadata__`, has twice, which the format's own reader takes silently.
 struct RepeatedKey(Option<String>);
 
 impl<'de> Deserialize<'de> for RepeatedKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Keys)
+        deserializer.deserialize_any(Keys)
     }
 }
 
@@ -42,9 +42,23 @@ impl<'de> Visitor<'de> for Keys {
         formatter.write_str("an object")
     }
 
+    fn visit_str<E>(self, _: &str) -> Result<RepeatedKey, E> {
+        Ok(RepeatedKey(None))
+    }
+
+    fn visit_unit<E>(self) -> Result<RepeatedKey, E> {
+        Ok(RepeatedKey(None))
+    }
+
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RepeatedKey, A::Error> {
         let (mut seen, mut repeated) = (HashSet::new(), None);
-        while let Some((key, IgnoredAny)) = map.next_entry::<String, IgnoredAny>()? {
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "__metadata__" {
+                let RepeatedKey(within) = map.next_value()?;
+                repeated = repeated.or(within);
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
             if let Some(key) = seen.replace(key) {
                 repeated.get_or_insert(key);
             }

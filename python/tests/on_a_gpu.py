@@ -57,7 +57,8 @@ class GpuBytes:
         self.address, address = self.address + length, self.address
         return Array(address, {"shape": [length]})
 
-    def tensor(self, _memory: Array, begin: int, piece: Piece) -> tuple[int, int]:
+    def tensor(self, _memory: Array, begin: int, piece: Piece, *, is_cast: bool) -> tuple[int, int]:
+        assert not is_cast
         return begin, begin + piece.bytes
 
     def own(self, tensor: tuple[int, int]) -> tuple[int, int]:

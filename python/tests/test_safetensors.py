@@ -573,6 +573,10 @@ def test_a_key_that_is_there_twice_is_named(tmp_path):
     path = write_raw(tmp_path / "file", f"{{{entry()},{entry()}}}".encode(), b"12")
     with pytest.raises(peerlane.BadInput, match='the key "a" twice'):
         load(path)
+    metadata = '"__metadata__":{"b":"1","b":"2"}'
+    path = write_raw(tmp_path / "within", f"{{{metadata},{entry()}}}".encode(), b"1")
+    with pytest.raises(peerlane.BadInput, match='the key "b" twice'):
+        load(path)
     index = tmp_path / "index.json"
     index.write_text('{"weight_map": {"a": "file", "a": "other"}}')
     with pytest.raises(peerlane.BadInput, match="'a' is there twice"):
@@ -620,3 +624,32 @@ def test_a_folder_gives_its_index_or_its_files(tmp_path):
 def test_a_group_needs_tensors_of_pytorch(wide):
     with pytest.raises(peerlane.BadInput, match="framework='torch'"):
         opened(wide, group=True)
+
+
+@pytest.mark.parametrize("cut", [(0, 1), (0, 0, 1, 2), 3, ("0", 0, 1), (0, 0.0, 1), (0, None, 1)])
+def test_a_slice_that_is_none_is_named(cut):
+    entry = ("weights", "F32", (4, 4), 0, 0, 64)
+    with pytest.raises(peerlane.BadInput, match="tensor 'weights': .* is no slice") as caught:
+        _pieces.piece(entry, cut)
+    assert "dimension, begin and end" in caught.value.hint
+
+
+@pytest.mark.parametrize("dtype", [object, "O", "S4", "U2", "V8", "datetime64[s]", "(2,)f4", "f4,f4", "finfo"])
+def test_numpy_casts_to_numbers_only(dtype):
+    with pytest.raises(peerlane.BadInput, match="is not a type of numbers") as caught:
+        NumpyViews("numpy", "cpu", dtype)
+    assert "float32" in caught.value.hint
+
+
+@pytest.mark.parametrize("dtype", [3, "float17", "(2,", "f4,,f4", ""])
+def test_types_that_numpy_lacks_are_refused(dtype):
+    with pytest.raises(peerlane.BadInput, match="dtype: "):
+        NumpyViews("numpy", "cpu", dtype)
+
+
+@pytest.mark.parametrize(("gap", "count"), [(_pieces.GAP, 1), (_pieces.GAP + 1, 2)])
+def test_ranges_with_a_small_gap_are_read_together(gap, count):
+    begin = 64 + gap
+    entries = [("a", "U8", (64,), 0, 0, 64), ("b", "U8", (64,), 0, begin, begin + 64)]
+    found = list(_pieces.parts(map(_pieces.piece, entries), False, lambda shard: False))
+    assert len(found) == count
