@@ -262,10 +262,10 @@ fn donards_tables_are_one_command() {
     );
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(text.contains("Donard's table, source -> gpu:0, blocks of 1 MiB"), "{text}");
-    assert!(text.contains("host-mapped (classical)"), "{text}");
+    assert!(text.contains("Donard's table: source to gpu:0, blocks of 1 MiB"), "{text}");
+    assert!(text.contains("host-mapped, classical"), "{text}");
     assert!(text.contains("no count of memory traffic"), "{text}");
-    assert!(!text.contains("gpu:0 -> source"), "nothing may be written: {text}");
+    assert!(!text.contains("gpu:0 to source"), "nothing may be written: {text}");
     output.says("reading out of gpu:0 is not measured");
     let content = folder.read("source");
     assert_eq!(content[1 << 20], ((1_usize << 20) / 3 + (1 << 20) / 4096).to_le_bytes()[0]);

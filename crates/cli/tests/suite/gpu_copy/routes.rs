@@ -91,7 +91,7 @@ fn classical_table_follows_default_routes() {
         let output = machine.peerlane(words);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-        assert!(text.contains("host-mapped (classical)"), "{text}");
+        assert!(text.contains("host-mapped, classical"), "{text}");
         assert_eq!(text.contains("-> gpu:0 p2p"), has_p2p, "{text}");
         machine.mock.expect_all_undone();
     }
