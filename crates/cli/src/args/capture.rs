@@ -21,9 +21,10 @@ pub(crate) struct CaptureArgs {
     /// Write to a new FILE.tar.zst, or a new folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Add answers of the running machine: findings and plan, versions, the kernel's messages about devices
+    /// Add answers of the running machine, for somebody who helps
     ///
-    /// They are listed before anything is written, and lack what the capture lacks.
+    /// Findings and plan, versions, and the kernel's messages about the devices. They are listed before
+    /// anything is written, and lack what the capture lacks.
     #[arg(long)]
     pub(crate) with_report: bool,
     /// Capture sys/ and proc/ of this folder or archive instead

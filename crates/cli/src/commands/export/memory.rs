@@ -49,7 +49,10 @@ impl MemoryPlan {
             plan.memories = memories(fabric, drive, function);
         }
         match asked {
-            AskedMemory::Named(typed) => plan.choose(address_of(fabric, typed)?, typed, listen)?,
+            AskedMemory::Named(typed) => {
+                plan.refuse_software(typed)?;
+                plan.choose(address_of(fabric, typed)?, typed, listen)?;
+            }
             AskedMemory::Off => plan.reason = "requested".to_owned(),
             AskedMemory::Auto => plan.choose_any(listen),
         }
@@ -78,16 +81,19 @@ impl MemoryPlan {
         self.rdma_device.as_ref().filter(|nic| nic.function.is_none()).map(|nic| nic.name.as_str())
     }
 
+    /// Refuses every memory where the RDMA device is software: the kernel would take it, and not use it.
+    fn refuse_software(&self, typed: &str) -> Result<(), Failure> {
+        let Some(name) = self.software() else { return Ok(()) };
+        let error = format!(
+            "cannot keep payload in {typed}: {name} is a software RDMA device and does no DMA; the \
+             kernel accepts the memory, and copies payload through host memory"
+        );
+        let hint = "leave --p2pmem out; `rdma link show` lists RDMA devices".to_owned();
+        Err(Failure::new(error).hint(hint))
+    }
+
     /// Takes one memory. With another transport than RDMA the making of the export refuses it.
     fn choose(&mut self, address: String, typed: &str, listen: Listen) -> Result<(), Failure> {
-        if let Some(name) = self.software() {
-            let error = format!(
-                "cannot keep payload in {typed}: {name} is a software RDMA device and does no DMA; \
-                 the kernel accepts the memory, and copies payload through host memory"
-            );
-            let hint = "leave --p2pmem out; `rdma link show` lists RDMA devices".to_owned();
-            return Err(Failure::new(error).hint(hint));
-        }
         let is_it = |memory: &&ExportMemory| memory.address.as_deref() == Some(address.as_str());
         let judged = self.memories.iter().find(is_it);
         let is_refused = |judged: &&ExportMemory| {
