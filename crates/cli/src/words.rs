@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 
 use crate::args::{self, Cli};
 use crate::commands::quoted;
-use crate::error::Failure;
+use crate::error::{Failure, message};
 use crate::exit::Exit;
 use crate::printer::{Printer, escaped};
 
@@ -54,14 +54,6 @@ fn as_failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
     Failure::new(message(error)).hint(tip.map(str::to_owned))
-}
-
-/// The message of the argument parser in one line, without tip and usage.
-pub(crate) fn message(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();
-    what.join(" ")
 }
 
 /// The word that has to be text and is none: others, such as names of files, need not be.

@@ -18,6 +18,7 @@ pub mod lspci;
 mod machine_file;
 mod model;
 pub mod nccl;
+mod notation;
 mod pairing;
 pub mod pci_names;
 mod provider_kind;

@@ -9,11 +9,6 @@ use peerlane_fabric::ProviderKind;
 use peerlane_results::{BenchRecord, CaseSpec, Flow, Path, Summary};
 use peerlane_units::Bytes;
 
-/// Both tables as lines for a terminal, with their meaning; empty for a record without a classical way.
-pub fn text(record: &BenchRecord) -> String {
-    crate::terminal::blocks(&crate::account::donard::blocks(record))
-}
-
 /// One of the tables: into a GPU or out of it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct DonardTable {

@@ -8,7 +8,7 @@ mod account;
 mod chart;
 mod csv;
 mod document;
-pub mod donard;
+mod donard;
 mod ends;
 pub mod examination;
 mod figure;
@@ -32,6 +32,7 @@ pub use record::{RECORD_MAX, ReadError, Record};
 pub use terminal::{TerminalDetail, aligned};
 
 use document::Document;
+use peerlane_results::BenchRecord;
 
 /// A report in the making.
 #[derive(Debug)]
@@ -92,6 +93,11 @@ impl<'a> Report<'a> {
     pub fn verdicts(&self) -> impl Iterator<Item = &str> {
         self.document.texts.iter().map(String::as_str)
     }
+}
+
+/// Donard's two tables as lines for a terminal, with their meaning; empty for a record without a classical way.
+pub fn donard_tables(record: &BenchRecord) -> String {
+    terminal::blocks(&account::donard::blocks(record))
 }
 
 /// Tests whether a file begins as reports and their figures do; writing over it then loses nothing

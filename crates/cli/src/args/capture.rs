@@ -14,14 +14,14 @@ see. `topo`, `plan` and `doctor` read it.
 
 Examples:
   sudo peerlane capture -o machine.tar.zst
-  sudo peerlane capture --with-report -o machine.tar.zst     # for a bug report
+  sudo peerlane capture --with-report -o machine.tar.zst
   peerlane topo --machine machine.tar.zst
   peerlane capture --machine /mnt/other -o other.tar.zst")]
 pub(crate) struct CaptureArgs {
     /// Write to a new FILE.tar.zst, or a new folder
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Add answers of the running machine, for somebody who helps
+    /// Add answers of the running machine, for a bug report
     ///
     /// Findings and plan, versions, and the kernel's messages about the devices. They are listed before
     /// anything is written, and lack what the capture lacks.

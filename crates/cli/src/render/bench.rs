@@ -46,7 +46,7 @@ pub(crate) fn bench(record: &BenchRecord, overwritten: &OverwrittenRanges) -> St
     match record.asked.kind {
         WorkloadKind::Crowd => crowd(&mut sheet, record),
         WorkloadKind::Matrix => matrix(&mut sheet, record),
-        WorkloadKind::Roundtrip => sheet.0 += &peerlane_report::donard::text(record),
+        WorkloadKind::Roundtrip => sheet.0 += &peerlane_report::donard_tables(record),
         _ => {}
     }
     stages(&mut sheet, record);

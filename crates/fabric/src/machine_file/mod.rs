@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 
 use crate::Fabric;
-pub(crate) use values::{hex, size};
 
 /// Longest outline of a machine, in bytes: several hundred functions.
 pub const OUTLINE_MAX: usize = 256 << 10;
@@ -187,11 +186,6 @@ impl Fabric {
             unreachable!("strings, integers that fit and tables are always TOML: {error}")
         })
     }
-}
-
-/// Returns whether a key can be left out.
-pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 /// The keys of a machine file, in any format. A fact that is unknown has none in TOML, and a null

@@ -4,8 +4,8 @@ use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use super::is_default;
-use super::values::{Hex, Mdts, OctalMode, Rate, Size, Text};
+use super::values::{Mdts, OctalMode, Rate, Size, Text};
+use crate::notation::{Hex, is_default};
 use crate::{
     Acs, Bdf, CmbRegisters, Cpu, CufileConfiguration, Environment, FunctionKind, InjectedError,
     Integrity, IommuMode, Kernel, LabBoot, Link, LinkSpeed, Mount, NvidiaDriver, Partition,

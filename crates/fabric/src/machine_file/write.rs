@@ -3,8 +3,9 @@
 use toml::Spanned;
 
 use super::shape;
-use super::values::{Hex, Mdts, OctalMode, Rate, Size, Text};
+use super::values::{Mdts, OctalMode, Rate, Size, Text};
 use super::{NO_DRIVER, UNKNOWN_DRIVER};
+use crate::notation::Hex;
 use crate::{
     Acs, DriverBinding, Fabric, Function, FunctionKind, GpuLink, Namespace, NvmeController, Parent,
     PeerAccess,

@@ -3,7 +3,7 @@
 use peerlane_units::{ByteRate, Bytes};
 use serde::{Deserialize, Serialize};
 
-use crate::machine_file::{is_default, size};
+use crate::notation::{is_default, size};
 
 /// The lab's boot settings of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use peerlane_units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::machine_file::{hex, is_default, size};
+use crate::notation::{hex, is_default, size};
 
 /// An NVMe controller.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -12,9 +12,9 @@ use toml::Spanned;
 
 use crate::args::CopyArgs;
 use crate::commands::copy;
+use crate::error::message;
 use crate::error::{Failure, Tried};
 use crate::small_file;
-use crate::words::message;
 
 /// The longest list: each copy is planned and remembered before the first begins.
 const JOBS_MAX: usize = 1000;

@@ -31,7 +31,7 @@ struct WrittenCapture {
     replaced: Vec<Replaced>,
     /// True when the configuration space of every function could be read.
     is_complete: bool,
-    /// Answers beside the capture; empty without `--with-report`.
+    /// Answers in the capture; empty without `--with-report`.
     report: Vec<report::AnswerFile>,
 }
 
