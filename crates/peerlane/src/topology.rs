@@ -1,7 +1,7 @@
 //! A machine as one object, as `peerlane topo --json` prints it, and any pair's answer from it.
 
 use peerlane_fabric::lspci::TextAccount;
-use peerlane_fabric::{Fabric, FunctionId, RdmaDevice, RdmaGid, RdmaPort, RemoteDrive};
+use peerlane_fabric::{Fabric, FunctionId, RdmaDevice, RdmaPort, RemoteDrive};
 use peerlane_reach::{GroupAnswer, GroupNeed, NEWEST_LIST, ReachGroup, ReachGroups};
 use peerlane_results::{Condition, MapType, NetworkFacts, RecordSchema};
 use peerlane_units::Bytes;
@@ -110,37 +110,7 @@ pub struct RdmaRow {
     /// Its function, by name; null for a software device, which does no DMA.
     pub function: Option<String>,
     /// Its ports.
-    pub ports: Vec<RdmaPortRow>,
-}
-
-/// A port of an RDMA device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RdmaPortRow {
-    /// Number, from 1.
-    pub port: u32,
-    /// Logical state: `ACTIVE`, `DOWN`.
-    pub state: Option<String>,
-    /// Physical state: `LinkUp`, `Disabled`.
-    pub physical_state: Option<String>,
-    /// `Ethernet` or `InfiniBand`.
-    pub link_layer: Option<String>,
-    /// Network interface of its addresses.
-    pub netdev: Option<String>,
-    /// False if that interface is in another network namespace; null where that is unknown.
-    pub netdev_is_here: Option<bool>,
-    /// Its addresses, without empty entries of the table.
-    pub gids: Vec<RdmaGidRow>,
-}
-
-/// An address of a port.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RdmaGidRow {
-    /// Position in the GID table.
-    pub index: u32,
-    /// The address: `::ffff:10.0.0.1`.
-    pub gid: String,
-    /// `RoCE v2`, `IB/RoCE v1`.
-    pub r#type: Option<String>,
+    pub ports: Vec<RdmaPort>,
 }
 
 /// A drive that another machine serves.
@@ -289,24 +259,11 @@ fn names(fabric: &Fabric, ids: impl Iterator<Item = FunctionId>) -> Vec<String> 
 }
 
 fn rdma(fabric: &Fabric, device: &RdmaDevice) -> RdmaRow {
-    let port = |port: &RdmaPort| RdmaPortRow {
-        port: port.number,
-        state: port.state.clone(),
-        physical_state: port.physical_state.clone(),
-        link_layer: port.link_layer.clone(),
-        netdev: port.netdev.clone(),
-        netdev_is_here: port.netdev_is_here,
-        gids: port.gids.iter().map(gid).collect(),
-    };
     RdmaRow {
         name: device.name.clone(),
         function: device.function.map(|id| fabric.function(id).name.clone()),
-        ports: device.ports.iter().map(port).collect(),
+        ports: device.ports.clone(),
     }
-}
-
-fn gid(gid: &RdmaGid) -> RdmaGidRow {
-    RdmaGidRow { index: gid.index, gid: gid.address.clone(), r#type: gid.kind.clone() }
 }
 
 fn remote(fabric: &Fabric, drive: &RemoteDrive) -> RemoteRow {
@@ -337,7 +294,7 @@ fn drop_nulls(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use peerlane_fabric::{Namespace, NetworkLocation, QueueLimits};
+    use peerlane_fabric::{Namespace, NetworkLocation, QueueLimits, RdmaGid};
 
     use super::*;
 

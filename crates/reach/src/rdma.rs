@@ -6,35 +6,31 @@ use crate::drivers::carries_nvme;
 
 /// A port of an RDMA device, or a network controller without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RdmaLine {
+pub struct RdmaLine<'a> {
     /// The line.
     pub text: String,
-    /// Addresses of the port, each as `GID[1] ::ffff:10.0.0.1, RoCE v2`.
-    pub gids: Vec<String>,
+    /// Addresses of the port.
+    pub gids: &'a [RdmaGid],
 }
 
-impl RdmaLine {
-    /// The line with the first address that is more than of one link.
+impl RdmaLine<'_> {
+    /// The line with the first address that reaches beyond its link.
     pub fn with_address(&self) -> String {
-        let is_global = |gid: &&String| !gid.contains("] fe80:");
-        let gid = self.gids.iter().find(is_global).or(self.gids.first());
+        let gid = self.gids.iter().find(|gid| !gid.is_of_link()).or(self.gids.first());
         gid.map_or_else(|| self.text.clone(), |gid| format!("{}, {gid}", self.text))
     }
 }
 
 /// The ports of all RDMA devices, then controllers that lack a device.
-pub fn rdma_lines(fabric: &Fabric) -> Vec<RdmaLine> {
+pub fn rdma_lines(fabric: &Fabric) -> Vec<RdmaLine<'_>> {
     let devices = fabric.rdma_devices.iter();
     let ports = devices.flat_map(|device| device.ports.iter().map(move |port| (device, port)));
-    let mut lines: Vec<RdmaLine> = ports
-        .map(|(device, port)| RdmaLine {
-            text: port_line(fabric, device, port),
-            gids: port.gids.iter().map(gid).collect(),
-        })
+    let mut lines: Vec<RdmaLine<'_>> = ports
+        .map(|(device, port)| RdmaLine { text: port_line(fabric, device, port), gids: &port.gids })
         .collect();
     let nics = fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Nic).map(|(id, _)| id);
     let lacking = nics.filter_map(|nic| without_device(fabric, nic));
-    lines.extend(lacking.map(|text| RdmaLine { text, gids: Vec::new() }));
+    lines.extend(lacking.map(|text| RdmaLine { text, gids: &[] }));
     lines
 }
 
@@ -60,11 +56,6 @@ fn port_line(fabric: &Fabric, device: &RdmaDevice, port: &RdmaPort) -> String {
         text += &format!(": no connection goes through it (`ip link set {netdev} up`)");
     }
     text
-}
-
-fn gid(gid: &RdmaGid) -> String {
-    let kind = gid.kind.as_ref().map_or_else(String::new, |kind| format!(", {kind}"));
-    format!("GID[{}] {}{kind}", gid.index, gid.address)
 }
 
 /// A controller without an RDMA device, on a machine that has some, or whose driver would have one.
@@ -120,13 +111,15 @@ mod tests {
 
     #[test]
     fn port_has_state_netdev_and_address() {
-        let lines = rdma_lines(&machine(None, port()));
+        let fabric = machine(None, port());
+        let lines = rdma_lines(&fabric);
         assert_eq!(
             lines[0].with_address(),
             "rxe0 (software, no DMA) port 1, state ACTIVE, physical state LinkUp, \
              Ethernet, netdev eth0, GID[1] ::ffff:10.0.0.1, RoCE v2"
         );
-        let hardware = rdma_lines(&machine(Some(FunctionId(0)), port()));
+        let fabric = machine(Some(FunctionId(0)), port());
+        let hardware = rdma_lines(&fabric);
         assert!(hardware[0].text.starts_with("rxe0 (0000:41:00.0) port 1,"), "{hardware:?}");
     }
 
@@ -141,12 +134,14 @@ mod tests {
 
     #[test]
     fn controller_without_device_is_named() {
-        let lines = rdma_lines(&machine(None, port()));
+        let fabric = machine(None, port());
+        let lines = rdma_lines(&fabric);
         assert_eq!(lines.len(), 2, "{lines:?}");
         let start = "eth1 (0000:42:00.0) has no RDMA device: the RDMA module of mlx5_core";
         assert!(lines[1].text.starts_with(start), "{lines:?}");
         let elsewhere = RdmaPort { netdev: Some("eth9".to_owned()), ..port() };
-        let lines = rdma_lines(&machine(None, elsewhere));
+        let fabric = machine(None, elsewhere);
+        let lines = rdma_lines(&fabric);
         assert!(
             lines[1]
                 .text

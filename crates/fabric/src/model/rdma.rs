@@ -1,5 +1,11 @@
 //! RDMA devices: plain data, no files, no decisions.
 
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{Fabric, FunctionId};
 
 /// An RDMA device, as `ibv_devinfo` lists it.
@@ -7,16 +13,18 @@ use super::{Fabric, FunctionId};
 pub struct RdmaDevice {
     /// Kernel name: `mlx5_0`, `rxe0`.
     pub name: String,
-    /// Its PCI function; `None` for a software device (`rdma_rxe`, `siw`), which does no DMA.
+    /// Its PCI function; `None` for a software device (`rdma_rxe`, `siw`), which does no DMA: the kernel
+    /// gives it no P2P memory (`pci_p2pdma_distance_many`, Linux 7.2 `drivers/pci/p2pdma.c`).
     pub function: Option<FunctionId>,
     /// Its ports, in order of number.
     pub ports: Vec<RdmaPort>,
 }
 
 /// A port of an RDMA device, in the words of `/sys/class/infiniband`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaPort {
     /// Number, from 1.
+    #[serde(rename = "port")]
     pub number: u32,
     /// Logical state: `ACTIVE`, `DOWN`.
     pub state: Option<String>,
@@ -26,20 +34,22 @@ pub struct RdmaPort {
     pub link_layer: Option<String>,
     /// Network interface of its addresses.
     pub netdev: Option<String>,
-    /// False if that interface is in another network namespace; `None` where that cannot be seen.
+    /// False if that interface is in another network namespace; null where that is unknown.
     pub netdev_is_here: Option<bool>,
     /// Its GIDs, without empty entries of the table.
     pub gids: Vec<RdmaGid>,
 }
 
 /// An entry of a port's GID table: an address.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RdmaGid {
     /// Position in the table.
     pub index: u32,
     /// The address as IPv6 writes it, `::ffff:10.0.0.1`; replaced in a capture.
+    #[serde(rename = "gid")]
     pub address: String,
     /// `RoCE v2`, `IB/RoCE v1`.
+    #[serde(rename = "type")]
     pub kind: Option<String>,
 }
 
@@ -53,6 +63,33 @@ impl Fabric {
             Some(function) => function == nic,
             None => device.ports.iter().any(is_on_it),
         })
+    }
+
+    /// The RDMA device with an IP address: RoCE and iWARP devices list each of theirs as a GID (Linux 7.2
+    /// `drivers/infiniband/core/roce_gid_mgmt.c`).
+    pub fn rdma_device_at(&self, address: IpAddr) -> Option<&RdmaDevice> {
+        let wanted = match address {
+            IpAddr::V4(address) => address.to_ipv6_mapped(),
+            IpAddr::V6(address) => address,
+        };
+        let is_it = |gid: &RdmaGid| gid.address.parse() == Ok(wanted);
+        let has_it = |port: &RdmaPort| port.gids.iter().any(is_it);
+        self.rdma_devices.iter().find(|device| device.ports.iter().any(has_it))
+    }
+}
+
+impl RdmaGid {
+    /// Returns whether the address reaches no further than its link.
+    pub fn is_of_link(&self) -> bool {
+        self.address.parse().is_ok_and(|address: Ipv6Addr| address.is_unicast_link_local())
+    }
+}
+
+/// As `ibv_devinfo -v` numbers it: `GID[1] ::ffff:10.0.0.1, RoCE v2`.
+impl fmt::Display for RdmaGid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GID[{}] {}", self.index, self.address)?;
+        self.kind.as_ref().map_or(Ok(()), |kind| write!(f, ", {kind}"))
     }
 }
 

@@ -60,6 +60,21 @@ fn devices_have_ports_with_state_and_addresses() {
 }
 
 #[test]
+fn device_is_found_by_address() {
+    let mut fabric = devices().discover();
+    let name = |fabric: &Fabric, address: &str| {
+        let found = fabric.rdma_device_at(address.parse().expect("an address"));
+        found.map(|device| (device.name.clone(), device.function))
+    };
+    let hardware = Some(("SECRETib".to_owned(), fabric.find("0000:02:00.0")));
+    assert_eq!(name(&fabric, "10.0.0.1"), hardware);
+    assert_eq!(name(&fabric, "fe80::5054:ff:fe00:1"), hardware);
+    assert_eq!(name(&fabric, "10.0.0.2"), None);
+    fabric.rdma_devices.remove(0);
+    assert_eq!(name(&fabric, "10.0.0.1"), Some(("rxe0".to_owned(), None)));
+}
+
+#[test]
 fn captures_hide_rdma_names_and_addresses() {
     let tree = devices();
     let kept = capture::take(tree.root()).expect("a capture");

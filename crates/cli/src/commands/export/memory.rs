@@ -1,9 +1,7 @@
 //! The memory between drive and network, chosen before anything is made.
 
-use std::net::IpAddr;
-
-use peerlane_engine::export::{RdmaDevice, memories};
-use peerlane_fabric::{Fabric, FunctionId};
+use peerlane_engine::export::memories;
+use peerlane_fabric::{Fabric, FunctionId, RdmaDevice};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_nvmet::{Listen, PayloadMemory};
 use peerlane_results::{ExportMemory, MapType, MemoryKind};
@@ -30,23 +28,21 @@ impl MemoryPlan {
     pub(super) fn new(
         fabric: &Fabric,
         drive: Option<FunctionId>,
-        (asked, listen): (&AskedMemory, Listen),
-        rdma_device: &dyn Fn(IpAddr) -> Option<RdmaDevice>,
+        asked: &AskedMemory,
+        listen: Listen,
     ) -> Result<Self, Failure> {
         let nic = match listen {
-            Listen::Rdma(address) => rdma_device(address.ip()),
+            Listen::Rdma(address) => fabric.rdma_device_at(address.ip()),
             Listen::Tcp(_) | Listen::Loop => None,
         };
-        let address = nic.as_ref().and_then(|nic| nic.function);
-        let function = address.and_then(|address| fabric.find(&address.to_string()));
         let mut plan = Self {
             memory: PayloadMemory::Host,
             reason: String::new(),
-            rdma_device: nic,
+            rdma_device: nic.cloned(),
             memories: Vec::new(),
         };
         if let (Listen::Rdma(_), Some(drive), None) = (listen, drive, plan.software()) {
-            plan.memories = memories(fabric, drive, function);
+            plan.memories = memories(fabric, drive, nic.and_then(|nic| nic.function));
         }
         match asked {
             AskedMemory::Named(typed) => {
@@ -155,6 +151,8 @@ fn address_of(fabric: &Fabric, typed: &str) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_fabric::{RdmaGid, RdmaPort};
+
     use super::*;
 
     const MACHINE: &str = include_str!("../../../../../machines/pair.toml");
@@ -163,22 +161,22 @@ mod tests {
         asked: &str,
         transport: fn(std::net::SocketAddr) -> Listen,
     ) -> Result<MemoryPlan, Failure> {
-        plan_with(asked, transport, &|_| None)
+        plan_with(asked, transport, Vec::new())
     }
 
     fn plan_with(
         asked: &str,
         transport: fn(std::net::SocketAddr) -> Listen,
-        nic: &dyn Fn(IpAddr) -> Option<RdmaDevice>,
+        rdma_devices: Vec<RdmaDevice>,
     ) -> Result<MemoryPlan, Failure> {
-        let fabric = Fabric::from_toml(MACHINE).unwrap();
+        let fabric = Fabric { rdma_devices, ..Fabric::from_toml(MACHINE).unwrap() };
         let asked = match asked {
             "auto" => AskedMemory::Auto,
             "off" => AskedMemory::Off,
             name => AskedMemory::Named(name.to_owned()),
         };
         let listen = transport("10.0.0.1:4420".parse().unwrap());
-        MemoryPlan::new(&fabric, fabric.find_device("b"), (&asked, listen), nic)
+        MemoryPlan::new(&fabric, fabric.find_device("b"), &asked, listen)
     }
 
     #[test]
@@ -196,11 +194,13 @@ mod tests {
 
     #[test]
     fn software_device_takes_host_memory() {
-        let rxe = |_| Some(RdmaDevice { name: "rxe0".to_owned(), function: None });
-        let auto = plan_with("auto", Listen::Rdma, &rxe).unwrap();
+        let gid = RdmaGid { index: 1, address: "::ffff:10.0.0.1".to_owned(), kind: None };
+        let port = RdmaPort { gids: vec![gid], ..RdmaPort::default() };
+        let rxe = vec![RdmaDevice { name: "rxe0".to_owned(), function: None, ports: vec![port] }];
+        let auto = plan_with("auto", Listen::Rdma, rxe.clone()).unwrap();
         assert_eq!((auto.kind(), auto.memories.len()), (MemoryKind::Host, 0));
         assert!(auto.reason.starts_with("rxe0 is a software RDMA device"), "{}", auto.reason);
-        let failure = plan_with("cmb:c", Listen::Rdma, &rxe).unwrap_err();
+        let failure = plan_with("cmb:c", Listen::Rdma, rxe).unwrap_err();
         let said = failure.chain().next().unwrap();
         assert!(said.contains("cmb:c: rxe0 is a software RDMA device and does no DMA"), "{said}");
     }

@@ -6,7 +6,7 @@ mod memory;
 use std::path::Path;
 
 use peerlane_engine::MonotonicClock;
-use peerlane_engine::export::{HeldDrive, HoldError, hold, rdma_device};
+use peerlane_engine::export::{HeldDrive, HoldError, hold};
 use peerlane_fabric::Fabric;
 use peerlane_nvmet::{AllowedHosts, ExportRequest, NSID, NotedExport, Nqn, ServeError};
 use peerlane_results::{Export, ExportRecord, ServedExport};
@@ -67,9 +67,7 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
         let hint = error.hint();
         Failure::new(error).hint(hint)
     })?;
-    let memory = MemoryPlan::new(&fabric, held.function, (&args.memory(), listen), &|address| {
-        rdma_device(Path::new(ROOT), address)
-    })?;
+    let memory = MemoryPlan::new(&fabric, held.function, &args.memory(), listen)?;
     let request = ExportRequest {
         subsystem: match &args.name {
             Some(name) => name.clone(),

@@ -4,11 +4,7 @@
 //! memory that the NIC does not reach is then left unused without a word (`nvmet_p2pmem_ns_add_p2p`,
 //! Linux 7.2 `drivers/nvme/target/core.c`).
 
-use std::fs;
-use std::net::IpAddr;
-use std::path::Path;
-
-use peerlane_fabric::{Bdf, Fabric, FunctionId};
+use peerlane_fabric::{Fabric, FunctionId};
 use peerlane_memory::provider::PROVIDERS;
 use peerlane_reach::decide;
 use peerlane_results::ExportMemory;
@@ -47,48 +43,8 @@ pub fn memories(fabric: &Fabric, drive: FunctionId, nic: Option<FunctionId>) -> 
     found.into_iter().map(|(_, memory)| memory).collect()
 }
 
-/// An RDMA device with an address of an export.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RdmaDevice {
-    /// Kernel name, `mlx5_0`.
-    pub name: String,
-    /// Its PCI function; `None` for a software device (`rdma_rxe`, `siw`), which does no DMA: the kernel
-    /// gives it no P2P memory (`pci_p2pdma_distance_many`, Linux 7.2 `drivers/pci/p2pdma.c`).
-    pub function: Option<Bdf>,
-}
-
-/// The RDMA device with an IP address. RoCE and iWARP devices list each of their addresses as a GID
-/// (Linux 7.2 `drivers/infiniband/core/roce_gid_mgmt.c`); `None` for others.
-pub fn rdma_device(root: &Path, address: IpAddr) -> Option<RdmaDevice> {
-    let gid = match address {
-        IpAddr::V4(address) => address.to_ipv6_mapped(),
-        IpAddr::V6(address) => address,
-    };
-    let groups: Vec<String> = gid.segments().iter().map(|group| format!("{group:04x}")).collect();
-    let gid = groups.join(":");
-    let names = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).collect::<Vec<_>>()
-    };
-    let has_gid = |device: &Path| {
-        let ports = names(&device.join("ports"));
-        let mut gids = ports.into_iter().flat_map(|port| names(&port.join("gids")));
-        gids.any(|path| fs::read_to_string(path).is_ok_and(|text| text.trim() == gid))
-    };
-    names(&root.join("sys/class/infiniband")).into_iter().filter(|at| has_gid(at)).find_map(|at| {
-        let name = at.file_name()?.to_str()?.to_owned();
-        let function = match fs::canonicalize(at.join("device")) {
-            Ok(function) => Some(function.file_name()?.to_str()?.parse().ok()?),
-            Err(_) => None,
-        };
-        Some(RdmaDevice { name, function })
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::symlink;
-
     use super::*;
 
     const MACHINE: &str = "
@@ -151,28 +107,5 @@ name = 'pci0000:00'
         let found = memories(&fabric, far, None);
         assert_eq!((found[0].memory.as_str(), found[0].nic), ("cmb:far", None));
         assert!(found[0].is_permitted && !found[1].is_permitted, "{found:?}");
-    }
-
-    #[test]
-    fn rdma_device_is_found_by_address() {
-        let root = tempfile::tempdir().unwrap();
-        let function = root.path().join("sys/devices/pci0000:00/0000:41:00.0");
-        let device = root.path().join("sys/class/infiniband/mlx5_0");
-        let gids = device.join("ports/1/gids");
-        fs::create_dir_all(&function).unwrap();
-        fs::create_dir_all(&gids).unwrap();
-        symlink(&function, device.join("device")).unwrap();
-        fs::write(gids.join("0"), "fe80:0000:0000:0000:1234:56ff:fe78:9abc\n").unwrap();
-        fs::write(gids.join("3"), "0000:0000:0000:0000:0000:ffff:0a00:0001\n").unwrap();
-        let find = |address: &str| rdma_device(root.path(), address.parse().unwrap());
-        let name = "mlx5_0".to_owned();
-        let function = Some("0000:41:00.0".parse().unwrap());
-        let expected = Some(RdmaDevice { name, function });
-        assert_eq!(find("10.0.0.1"), expected);
-        assert_eq!(find("fe80::1234:56ff:fe78:9abc"), expected);
-        assert_eq!(find("10.0.0.2"), None);
-        fs::remove_file(device.join("device")).unwrap();
-        let software = find("10.0.0.1").unwrap();
-        assert_eq!((software.name.as_str(), software.function), ("mlx5_0", None));
     }
 }

@@ -12,7 +12,7 @@ use peerlane_results::{EndpointFacts, Refusal, Warning};
 use peerlane_units::Nanos;
 use rustix::fs::OFlags;
 
-pub use memories::{RdmaDevice, memories, rdma_device};
+pub use memories::memories;
 
 use crate::endpoints::guard::{self, Surveyor};
 use crate::endpoints::machine::Machine as _;

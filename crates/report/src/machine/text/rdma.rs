@@ -16,8 +16,8 @@ pub(super) fn text(fabric: &Fabric) -> String {
         }
         // Writing to a String cannot fail.
         let _ = writeln!(text, "    {}", plain(&line.text));
-        for gid in &line.gids {
-            let _ = writeln!(text, "        {}", plain(gid));
+        for gid in line.gids {
+            let _ = writeln!(text, "        {}", plain(&gid.to_string()));
         }
     }
     text
