@@ -15,6 +15,7 @@ mod lab;
 mod marks;
 mod outcome;
 mod overwrite;
+mod page;
 mod plan;
 mod prove_peers;
 mod reference;

@@ -30,7 +30,7 @@ struct Given {
 ///
 /// # Errors
 /// When this build has no page, or the file is somebody else's.
-pub(super) fn file(path: &Path) -> Result<OutputFile, Failure> {
+pub(crate) fn file(path: &Path) -> Result<OutputFile, Failure> {
     page()?;
     let is_ours = |bytes: &[u8]| bytes.starts_with(MARK);
     OutputFile::at(path, OutputKind::Marked { name: "page", most: MARK.len() as u64, is_ours })
@@ -57,7 +57,7 @@ pub(crate) fn of_machine(place: Option<&Path>, fabric: &Fabric) -> Result<String
 ///
 /// # Errors
 /// When the machine cannot be read once more, or the file cannot be written.
-pub(super) fn write(
+pub(crate) fn write(
     file: OutputFile,
     place: Option<&Path>,
     fabric: &Fabric,
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn machine_is_data_in_the_page() {
-        let template = include_str!("../../../../web/page/index.html");
+        let template = include_str!("../../../web/page/index.html");
         let text = "<system>\n</script><script>alert(1)</script>";
         let page = with_machine(template, text.to_owned()).expect("a page");
         assert!(!page.contains("alert(1)</script>"), "{page}");
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn page_begins_with_its_mark() {
-        let template = include_str!("../../../../web/page/index.html");
+        let template = include_str!("../../../web/page/index.html");
         assert!(template.as_bytes().starts_with(MARK));
     }
 }

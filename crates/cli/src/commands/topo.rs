@@ -7,7 +7,7 @@ use peerlane::topology::Topology;
 use peerlane_fabric::{Fabric, Pairing};
 use peerlane_report::{LABELS_MARK, machine, node_labels};
 
-use super::doctor::page;
+use super::page;
 use crate::args::{TopoArgs, TopoCommand, TopoDiffArgs, TopoFormat};
 use crate::error::Failure;
 use crate::exit::Exit;

@@ -1,7 +1,6 @@
 //! `peerlane doctor`: the uses of a machine's devices, obstacles to them, and the plan that removes those.
 
 pub(crate) mod check;
-pub(crate) mod page;
 mod write_fix;
 
 use peerlane_doctor::{EndsVerdict, assumed_setting, examine_devices};
@@ -11,7 +10,7 @@ use peerlane_fabric::assume::BootConfiguration;
 use peerlane_results::{Asked, AssumedSetting, DoctorRecord, PairProof, RouteState};
 use peerlane_units::Nanos;
 
-use super::{plan, prove_peers};
+use super::{page, plan, prove_peers};
 use crate::args::DoctorArgs;
 use crate::error::Failure;
 use crate::exit::Exit;
