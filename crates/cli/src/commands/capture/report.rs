@@ -3,6 +3,7 @@
 //! They are of the machine as it runs, and so say more than the capture: permissions, proofs and errors that
 //! happened. Names that the capture replaces are replaced in them, too.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -41,7 +42,7 @@ pub(super) struct AnswerFile {
 pub(super) fn answers(root: &Path, live: &Fabric, kept: &Fabric) -> Vec<AnswerFile> {
     let names = replaced_names(live, kept);
     let file = |name: &str, what: String, text: String| {
-        let text = capture::scrub_text(&without(text, &names)).text;
+        let text = capture::scrub_text(&renamed(&text, &names)).text;
         AnswerFile { path: format!("{FOLDER}/{name}"), what, bytes: text.len(), text }
     };
     let nameless = Fabric { name: "machine".to_owned(), ..live.clone() };
@@ -80,18 +81,29 @@ pub(super) fn list(files: &[AnswerFile]) -> impl Iterator<Item = String> {
     files.iter().map(|file| format!("{}: {}, {} bytes", file.path, file.what, file.bytes))
 }
 
-/// Names of functions that a capture replaces, the longest first, since one may begin another.
-fn replaced_names(live: &Fabric, kept: &Fabric) -> Vec<(String, String)> {
-    let pairs = live.functions.iter().zip(&kept.functions);
-    let pairs = pairs.filter(|(live, kept)| live.address == kept.address && live.name != kept.name);
-    let mut names: Vec<_> =
-        pairs.map(|(live, kept)| (live.name.clone(), kept.name.clone())).collect();
-    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-    names
+/// Names of devices that a capture replaces, and the names in their place.
+fn replaced_names(live: &Fabric, kept: &Fabric) -> HashMap<String, String> {
+    let functions = live.functions.iter().zip(&kept.functions).flat_map(|(live, kept)| {
+        let kernel_names = live.kernel_names.iter().zip(&kept.kernel_names);
+        kernel_names.chain([(&live.name, &kept.name)])
+    });
+    let rdma_devices = live.rdma_devices.iter().zip(&kept.rdma_devices);
+    let all = functions.chain(rdma_devices.map(|(live, kept)| (&live.name, &kept.name)));
+    all.filter(|(live, kept)| live != kept)
+        .map(|(live, kept)| (live.clone(), kept.clone()))
+        .collect()
 }
 
-fn without(text: String, names: &[(String, String)]) -> String {
-    names.iter().fold(text, |text, (name, other)| text.replace(name, other))
+/// A text with other names, which are words of it: `lan` is not replaced in `plan`.
+fn renamed(text: &str, names: &HashMap<String, String>) -> String {
+    let is_of_word = |one: char| one.is_alphanumeric() || "_-.".contains(one);
+    let mut kept = String::with_capacity(text.len());
+    for part in text.split_inclusive(|one| !is_of_word(one)) {
+        let word = part.trim_end_matches(|one| !is_of_word(one) || one == '.');
+        kept += names.get(word).map_or(word, String::as_str);
+        kept += &part[word.len()..];
+    }
+    kept
 }
 
 /// Versions of everything that decides between devices.
@@ -169,7 +181,47 @@ fn windows_from_zero(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use peerlane_fabric::{RdmaDevice, RdmaGid, RdmaPort};
+
     use super::*;
+
+    #[test]
+    fn answers_lack_what_the_capture_lacks() {
+        let kept = peerlane_testing::machine(
+            "a nic @0000:41:00.0 driver = 'mlx5_core'; kernel_names = ['eth0']",
+        );
+        let device = |name: &str, address: &str| RdmaDevice {
+            name: name.to_owned(),
+            function: None,
+            ports: vec![RdmaPort {
+                gids: vec![RdmaGid { index: 0, address: address.to_owned(), kind: None }],
+                netdev: Some(if name == "rxe0" { "eth0" } else { "front" }.to_owned()),
+                ..RdmaPort::default()
+            }],
+        };
+        let mut live = kept.clone();
+        live.name = "gpu07".to_owned();
+        live.functions.iter_mut().for_each(|one| {
+            one.kernel_names.iter_mut().for_each(|name| *name = "front".to_owned());
+        });
+        live.rdma_devices = vec![device("acme-link", "::ffff:10.1.2.3")];
+        let kept = Fabric { rdma_devices: vec![device("rxe0", "address-1")], ..kept };
+        let answers = answers(Path::new("/captured"), &live, &kept);
+        let text: String = answers.iter().map(|file| file.text.as_str()).collect();
+        assert!(text.contains("rxe0") && text.contains("eth0"), "{text}");
+        for own in ["gpu07", "front", "acme", "10.1.2.3"] {
+            assert!(!text.contains(own), "{own}: {text}");
+        }
+    }
+
+    #[test]
+    fn names_are_replaced_as_words() {
+        let names = [("lan".to_owned(), "eth3".to_owned())].into();
+        assert_eq!(
+            renamed("plan: lan, lan-2 (lan) on lan.", &names),
+            "plan: eth3, lan-2 (eth3) on eth3."
+        );
+    }
 
     #[test]
     fn windows_keep_their_sizes_alone() {
