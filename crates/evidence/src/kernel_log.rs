@@ -65,29 +65,25 @@ pub fn device_messages(
         words.iter().any(|word| message.contains(word))
             || addresses.iter().any(|address| names(message, *address))
     };
-    let lines = text.lines().filter(|line| !line.starts_with(' '));
-    let records: Vec<_> = lines.filter_map(record).collect();
-    let begins_at_start = records.first().is_none_or(|first| first.sequence == 0);
-    let told = records.iter().filter(|one| is_about(one.message)).map(|one| {
-        let (seconds, micros) = (one.micros / 1_000_000, one.micros % 1_000_000);
-        format!("[{seconds:5}.{micros:06}] {}", one.message)
-    });
+    let found: Vec<_> =
+        records(&text).filter_map(|(head, message)| Some((place(head)?, message))).collect();
+    let begins_at_start = found.first().is_none_or(|((sequence, _), _)| *sequence == 0);
+    let told =
+        found.iter().filter(|(_, message)| is_about(message)).map(|((_, micros), message)| {
+            format!("[{:5}.{:06}] {message}", micros / 1_000_000, micros % 1_000_000)
+        });
     Ok(DeviceMessages { lines: told.collect(), is_complete: no_gap && begins_at_start })
 }
 
-/// A record of the log, without its continuation lines.
-struct Record<'a> {
-    sequence: u64,
-    micros: u64,
-    message: &'a str,
+/// The records of the log, each as its head and its message; lines that continue one are left out.
+fn records(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter(|line| !line.starts_with(' ')).filter_map(|line| line.split_once(';'))
 }
 
-/// Splits `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`.
-fn record(line: &str) -> Option<Record<'_>> {
-    let (head, message) = line.split_once(';')?;
+/// Sequence number and microseconds in a head, `PRIORITY,SEQUENCE,MICROSECONDS,FLAGS`.
+fn place(head: &str) -> Option<(u64, u64)> {
     let mut numbers = head.split(',').skip(1).map(str::parse);
-    let (sequence, micros) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
-    Some(Record { sequence, micros, message })
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 fn open(root: &Root, from: SeekFrom) -> Result<File, Unread> {
@@ -136,8 +132,7 @@ fn is_trouble(message: &str) -> bool {
 
 /// A DMA of one of our devices that the IOMMU refused did not go where it should.
 fn judge(text: &str, is_complete: bool, addresses: &[Bdf]) -> RouteEvidence {
-    let messages = text.lines().filter(|line| !line.starts_with(' '));
-    let messages = messages.filter_map(|line| line.split_once(';').map(|(_, message)| message));
+    let messages = records(text).map(|(_, message)| message);
     let found: Vec<&str> =
         messages.filter(|message| is_iommu_fault(message) || is_trouble(message)).collect();
     let names_ours = |message: &&str| addresses.iter().any(|address| names(message, *address));
