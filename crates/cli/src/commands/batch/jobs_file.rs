@@ -12,8 +12,7 @@ use toml::Spanned;
 
 use crate::args::CopyArgs;
 use crate::commands::copy;
-use crate::error::message;
-use crate::error::{Failure, Tried};
+use crate::error::{Failure, Tried, message};
 use crate::small_file;
 
 /// The longest list: each copy is planned and remembered before the first begins.
@@ -103,9 +102,8 @@ fn job(table: &JobTable, args: &CopyArgs, text: &str) -> Result<BatchJob, String
     let ends: Vec<String> = ["--".to_owned()].into_iter().chain(source).chain(targets).collect();
     let mut options = Vec::new();
     for (key, value) in table {
-        let here = |what: String| {
-            format!("line {}: {what}", 1 + text[..value.span().start].matches('\n').count())
-        };
+        let line = 1 + text[..value.span().start].matches('\n').count();
+        let here = |what: String| format!("line {line}: {what}");
         if !KEYS.contains(&key.as_str()) {
             return Err(here(format!("unknown key `{key}`, expected one of {}", KEYS.join(", "))));
         }
@@ -114,18 +112,23 @@ fn job(table: &JobTable, args: &CopyArgs, text: &str) -> Result<BatchJob, String
             ("force", toml::Value::Boolean(_)) => continue,
             (_, value) => format!("--{key}={}", words(value).map_err(here)?.join(",")),
         };
-        matches(std::iter::once(&option).chain(&ends)).map_err(|error| here(message(&error)))?;
-        options.push(option);
+        options.push((line, option));
     }
     let force = table.get("force").and_then(|value| value.get_ref().as_bool());
-    if force.unwrap_or(args.transfer.force) {
-        options.push("--force".to_owned());
-    }
+    let force = force.unwrap_or(args.transfer.force).then(|| "--force".to_owned());
+    let all = options.iter().map(|(_, option)| option).chain(&force);
     let mut own = args.clone();
     own.limit = None;
-    matches(options.iter().chain(&ends))
-        .and_then(|matches| own.update_from_arg_matches(&matches))
-        .map_err(|error| message(&error))?;
+    matches(all.chain(&ends)).and_then(|matches| own.update_from_arg_matches(&matches)).map_err(
+        |error| {
+            // The first option that is wrong by itself has the line.
+            let alone = |(line, option): &(usize, String)| {
+                let error = matches([option].into_iter().chain(&ends)).err()?;
+                Some(format!("line {line}: {}", message(&error)))
+            };
+            options.iter().find_map(alone).unwrap_or_else(|| message(&error))
+        },
+    )?;
     Ok(BatchJob {
         asked: own.transfer.asked(),
         options: copy::options(&own),
