@@ -31,8 +31,9 @@ pub use node_labels::{LABELS_MARK, node_labels};
 pub use record::{RECORD_MAX, ReadError, Record};
 pub use terminal::{TerminalDetail, aligned};
 
-use document::Document;
 use peerlane_results::BenchRecord;
+
+use document::Document;
 
 /// A report in the making.
 #[derive(Debug)]

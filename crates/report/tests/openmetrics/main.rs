@@ -4,6 +4,7 @@
 
 mod prometheus;
 mod readers;
+mod served;
 mod values;
 
 use std::collections::BTreeSet;

@@ -1,17 +1,18 @@
 //! What Prometheus makes of the gauges: every expression of the dashboard has a series, and the alerts fire as tested.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
 
 use peerlane_fabric::{NetworkLocation, RemoteDrive};
 use peerlane_report::machine::openmetrics;
 use serde_json::Value;
 
-use crate::readers::{DEADLINE, listening_address, packages};
+use crate::served::{DEADLINE, Served, packages};
 use crate::{fixture, repository};
 
 /// The programs of Prometheus, or `None` with a skip.
@@ -38,40 +39,41 @@ fn exported(name: &str) -> String {
     openmetrics(&fabric).replace("# EOF\n", age)
 }
 
-/// Answers every request for `/NAME` with the gauges of that fixture, until the test ends.
-fn serve(fixtures: &[&str]) -> String {
+/// Answers every request for `/NAME` with the gauges of that fixture, until the test ends; tells each name.
+fn serve(fixtures: &[&str]) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let texts: Vec<_> = fixtures.iter().map(|name| (format!("/{name} "), exported(name))).collect();
-    let texts = Arc::new(texts);
+    let (texts, (sender, scraped)) = (Arc::new(texts), mpsc::channel());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let texts = Arc::clone(&texts);
-            std::thread::spawn(move || answer(stream, &texts));
+            let (texts, sender) = (Arc::clone(&texts), sender.clone());
+            std::thread::spawn(move || answer(stream, &texts, &sender));
         }
     });
-    address
+    (address, scraped)
 }
 
-fn answer(mut stream: TcpStream, texts: &[(String, String)]) {
+fn answer(mut stream: TcpStream, texts: &[(String, String)], scraped: &Sender<String>) {
     let mut lines = BufReader::new(stream.try_clone().expect("a stream")).lines();
     let request = lines.next().and_then(Result::ok).unwrap_or_default();
     while lines.next().and_then(Result::ok).is_some_and(|line| !line.is_empty()) {}
     let text = texts.iter().find(|(path, _)| request.contains(path)).expect("a fixture");
     let head = "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\r\n";
-    // Prometheus may have ended.
+    // Prometheus, or the test, may have ended.
     let _ = stream.write_all(format!("{head}{}", text.1).as_bytes());
+    let _ = scraped.send(text.0.clone());
 }
 
-/// A running Prometheus that scrapes some fixtures, ended with the value.
+/// A running Prometheus that scrapes some fixtures.
 struct Server {
-    child: Child,
-    address: String,
+    served: Served,
+    scraped: Receiver<String>,
 }
 
 impl Server {
     fn start(program: &Path, folder: &Path, fixtures: &[&str]) -> Self {
-        let target = serve(fixtures);
+        let (target, scraped) = serve(fixtures);
         let mut configuration = "global: {scrape_interval: 1s}\nscrape_configs:\n".to_owned();
         for name in fixtures {
             configuration += &format!(
@@ -81,65 +83,31 @@ impl Server {
         }
         let file = folder.join("prometheus.yml");
         std::fs::write(&file, configuration).expect("room");
-        let mut child = Command::new(program)
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
-            .arg("--web.listen-address=127.0.0.1:0")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("Prometheus starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let (sender, receiver) = mpsc::channel();
-        // Reads to the end, so that the pipe never fills.
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Some(address) = listening_address(&line) {
-                    let _ = sender.send(address);
-                }
-            }
-        });
-        let address = receiver.recv_timeout(DEADLINE);
-        let mut server = Self { child, address: String::new() };
-        server.address = address.expect("an address that Prometheus listens on");
-        server
-    }
-
-    /// The answer to a request for a path, without its head.
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        // With HTTP/1.0 the end of the answer is the end of the connection.
-        stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
+        let mut command = Command::new(program);
+        command.arg(format!("--config.file={}", file.display()));
+        command.arg(format!("--storage.tsdb.path={}", folder.join("data").display()));
+        Self { served: Served::start(&mut command), scraped }
     }
 
     /// The series of an expression.
     fn query(&self, expression: &str) -> Vec<Value> {
         let encoded: String = expression.bytes().map(|byte| format!("%{byte:02X}")).collect();
-        let body = self.get(&format!("/api/v1/query?query={encoded}"));
-        let answer: Value = serde_json::from_str(&body).expect("JSON");
+        let answer = self.served.get(&format!("/api/v1/query?query={encoded}"));
+        let body = answer.split_once("\r\n\r\n").expect("a body").1;
+        let answer: Value = serde_json::from_str(body).expect("JSON");
         assert_eq!(answer["status"], "success", "{expression}: {answer}");
         answer["data"]["result"].as_array().expect("series").clone()
     }
 
-    /// Waits until it answers and every fixture was scraped.
+    /// Waits until it has every fixture: what it scraped before it asks once more.
     fn wait_for(&self, fixtures: usize) {
-        let begin = Instant::now();
-        let is_ready = || self.get("/-/ready").contains("is Ready");
-        while !is_ready() || self.query("peerlane_pairs{verdict=\"unknown\"}").len() < fixtures {
-            assert!(begin.elapsed() < DEADLINE, "Prometheus scrapes no fixture");
-            std::thread::yield_now();
+        let (mut once, mut twice) = (HashSet::new(), HashSet::new());
+        while twice.len() < fixtures {
+            let name = self.scraped.recv_timeout(DEADLINE).expect("Prometheus scrapes");
+            if let Some(name) = once.replace(name) {
+                twice.insert(name);
+            }
         }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,21 +1,14 @@
 //! The programs that read the gauges: Python's `prometheus_client`, and the textfile collector of node_exporter.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::process::Command;
 
 use peerlane_fabric::Fabric;
 use peerlane_report::machine::openmetrics;
 use serde_json::Value;
 
 use crate::fixtures;
-
-/// Longest wait for a program or its answer.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+use crate::served::{Served, packages};
 
 /// Reads each file by the parsers of both formats, and prints their samples as JSON, a line a file.
 const PARSER: &str = r#"
@@ -34,17 +27,6 @@ for name in sys.argv[1:]:
     assert found == samples(parser.text_string_to_metric_families, text)
     print(json.dumps(found))
 "#;
-
-/// The folder of unpacked packages, or `None` with a skip.
-pub(crate) fn packages() -> Option<PathBuf> {
-    let folder = std::env::var_os("PEERLANE_PROMETHEUS").filter(|folder| !folder.is_empty());
-    if folder.is_none() {
-        let reason = "PEERLANE_PROMETHEUS names no folder of node_exporter and prometheus_client; \
-                      tools/fetch-prometheus fills one";
-        peerlane_testing::skip("prometheus", reason);
-    }
-    folder.map(PathBuf::from)
-}
 
 /// The text of every fixture, and that of a machine with a hostile name.
 fn texts() -> Vec<(String, String)> {
@@ -90,76 +72,25 @@ fn python_client_reads_every_fixture() {
     }
 }
 
-/// A running node_exporter with the textfile collector alone, ended with the value.
-struct Exporter {
-    child: Child,
-    address: String,
-}
-
-impl Exporter {
-    /// Starts it on a free port of the loopback interface, and waits until it says that it listens.
-    fn start(program: &Path, folder: &Path) -> Self {
-        let mut child = Command::new(program)
-            .args(["--collector.disable-defaults", "--collector.textfile"])
-            .arg(format!("--collector.textfile.directory={}", folder.display()))
-            .arg("--web.listen-address=127.0.0.1:0")
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("node_exporter starts");
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        let (sender, receiver) = mpsc::channel();
-        // Reads to the end, so that the pipe never fills.
-        std::thread::spawn(move || {
-            for line in lines.map_while(Result::ok) {
-                if let Some(address) = listening_address(&line) {
-                    let _ = sender.send(address);
-                }
-            }
-        });
-        let address = receiver.recv_timeout(DEADLINE);
-        let mut exporter = Self { child, address: String::new() };
-        exporter.address = address.expect("an address that node_exporter listens on");
-        exporter
-    }
-
-    /// The answer to one scrape.
-    fn scrape(&self) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
-        // With HTTP/1.0 the end of the answer is the end of the connection.
-        stream.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
-        answer
-    }
-}
-
-impl Drop for Exporter {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The address in the line of the log that says where it listens.
-pub(crate) fn listening_address(line: &str) -> Option<String> {
-    let rest = line.split_once("Listening on")?.1.split_once("address=")?.1;
-    rest.split_whitespace().next().map(str::to_owned)
-}
-
 #[test]
 fn node_exporter_collects_every_fixture() {
     let Some(packages) = packages() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let exporter =
-        Exporter::start(&packages.join("usr/bin/prometheus-node-exporter"), folder.path());
+    let exporter = Served::start(
+        Command::new(packages.join("usr/bin/prometheus-node-exporter"))
+            .args(["--collector.disable-defaults", "--collector.textfile"])
+            .arg(format!("--collector.textfile.directory={}", folder.path().display())),
+    );
+    let scrape = || {
+        let answer = exporter.get("/metrics");
+        assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
+        answer
+    };
     for (name, text) in texts() {
         let (fresh, file) = (folder.path().join("a.prom.new"), folder.path().join("a.prom"));
         fs::write(&fresh, &text).expect("room");
         fs::rename(fresh, file).expect("a rename");
-        let answer = exporter.scrape();
+        let answer = scrape();
         assert!(answer.contains("\nnode_textfile_scrape_error 0\n"), "{name}: {answer}");
         let collected = answer.lines().filter(|line| line.starts_with("peerlane_")).count();
         assert_eq!(collected, count(&text), "{name}: {answer}");
@@ -169,5 +100,5 @@ fn node_exporter_collects_every_fixture() {
     }
     // A broken file is noticed, so that 0 means something.
     fs::write(folder.path().join("a.prom"), "peerlane_pairs{verdict=\n").expect("room");
-    assert!(exporter.scrape().contains("\nnode_textfile_scrape_error 1\n"));
+    assert!(scrape().contains("\nnode_textfile_scrape_error 1\n"));
 }
