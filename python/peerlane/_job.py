@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ._pieces import BITS, SMALL, STRETCH, Part, PartKind, Piece, Step, parts
 from ._progress import Teller
 from ._reader import Reading
-from ._reading import Fill, Source, Stopped, Tally, populate, started
+from ._reading import Fill, Source, Stopped, Tally, batches, populate, started
 from ._shards import Shard
 from ._views import MEMORY_HINT, Views
 from .errors import PeerlaneError
@@ -86,7 +86,7 @@ class Job:
         """Reads ranges to their place, and a step of each tensor that is read by way of scratch memory."""
         scratch = [self._scratch(filled.part, step) for filled, step in steps]
         for (filled, step), (memory, at) in zip(steps, scratch, strict=True):
-            fills = fills + _step_fills(filled.part.shard, step, memory, at)
+            fills = [*fills, *_step_fills(filled.part.shard, step, memory, at)]
         self._source.fill(fills, self._views.is_gpu, self.tally, teller.add, self.stop)
         for (filled, step), (memory, at) in zip(steps, scratch, strict=True):
             one = filled.part.pieces[0]
@@ -194,20 +194,6 @@ def _fills(filled: Filled) -> list[Fill]:
     ]
 
 
-def batches(all_parts: Iterable[Part], limit: int) -> Iterator[list[Part]]:
-    """Parts in their order, as many at a time as a bound of memory has room for, at least one."""
-    some: list[Part] = []
-    size = 0
-    for part in all_parts:
-        if some and size + part.cost > limit:
-            yield some
-            some, size = [], 0
-        some.append(part)
-        size += part.cost
-    if some:
-        yield some
-
-
 class Budget:
     """A bound of memory that one thread takes of and another gives back to."""
 
@@ -246,7 +232,7 @@ class Ahead:
     def __init__(self, job: Job, wanted: Sequence[Part], memory: int, teller: Teller) -> None:
         self._job, self._teller = job, teller
         self._budget = Budget(memory)
-        self._batches = batches(wanted, max(1, memory // READ_AHEAD))
+        self._batches = batches(wanted, max(1, memory // READ_AHEAD), lambda part: part.cost)
         self._ready: deque[Filled] = deque()
         self._changed = threading.Condition()
         self._is_over = False

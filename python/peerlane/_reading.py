@@ -193,7 +193,7 @@ class Source:
             self._read(fills[0], tally, told, stop)
             return
         # Handing a range to a thread costs as much as reading some KiB.
-        some = list(_together(fills))
+        some = list(batches(fills, TOGETHER, _share))
 
         def read(part: Sequence[Fill]) -> None:
             if len(part) > 1:
@@ -309,18 +309,23 @@ def started(start: Callable[[], T]) -> T:
         ) from error
 
 
-def _together(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
-    """The same in their order, small ones together."""
-    some: list[Fill] = []
-    size = 0
-    for fill in fills:
-        if some and (size + fill.length > TOGETHER or fill.length >= SMALL_RANGE):
+def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterator[list[T]]:
+    """The same in their order, as many at a time as a bound has room for, at least one."""
+    some: list[T] = []
+    total = 0
+    for item in items:
+        if some and total + size(item) > limit:
             yield some
-            some, size = [], 0
-        some.append(fill)
-        size += fill.length
+            some, total = [], 0
+        some.append(item)
+        total += size(item)
     if some:
         yield some
+
+
+def _share(fill: Fill) -> int:
+    """What a range takes of the bytes that a thread reads together: all of them, unless it is small."""
+    return fill.length if fill.length < SMALL_RANGE else TOGETHER
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:
