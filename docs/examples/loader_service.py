@@ -31,7 +31,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     machine: str | None = None
 
     def do_GET(self) -> None:
-        """Answers one request by JSON: 400 for wrong words or devices, 404 for another path."""
+        """Answers one request by JSON: 400 for wrong words or devices, 404 for another path, 500 where it cannot know."""
         address = urllib.parse.urlsplit(self.path)
         words = dict(urllib.parse.parse_qsl(address.query))
         if address.path != "/loader":
@@ -42,6 +42,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, choose(words["path"], words["device"], self.machine))
         except peerlane.BadInput as error:
             self.answer(400, {"error": str(error)})
+        except peerlane.PeerlaneError as error:
+            self.answer(500, {"error": str(error)})
 
     def answer(self, status: int, body: dict[str, str]) -> None:
         """Sends a JSON object."""
