@@ -133,7 +133,7 @@ impl Error for Tried {
 }
 
 /// The message of the argument parser in one line, without tip and usage.
-pub(crate) fn message(error: &clap::Error) -> String {
+pub(crate) fn usage_message(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let what: Vec<&str> = text.lines().map(str::trim).take_while(|line| !line.is_empty()).collect();

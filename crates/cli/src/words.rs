@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 
 use crate::args::{self, Cli};
 use crate::commands::quoted;
-use crate::error::{Failure, message};
+use crate::error::{Failure, usage_message};
 use crate::exit::Exit;
 use crate::printer::{Printer, escaped};
 
@@ -53,7 +53,7 @@ pub(crate) fn wants_json(words: &[OsString]) -> bool {
 fn as_failure(error: &clap::Error) -> Failure {
     let text = error.render().to_string();
     let tip = text.lines().find_map(|line| line.trim().strip_prefix("tip: "));
-    Failure::new(message(error)).hint(tip.map(str::to_owned))
+    Failure::new(usage_message(error)).hint(tip.map(str::to_owned))
 }
 
 /// The word that has to be text and is none: others, such as names of files, need not be.

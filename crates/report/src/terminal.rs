@@ -69,7 +69,7 @@ fn write_table(text: &mut String, table: &Table) -> std::fmt::Result {
     aligned(&rows).iter().try_for_each(|line| writeln!(text, "{line}"))
 }
 
-/// Rows with aligned columns below the first, their heads: numbers at the right, words at the left.
+/// Rows as lines with aligned columns: numbers at the right, words at the left. The first row has the heads.
 pub fn aligned(rows: &[Vec<String>]) -> Vec<String> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));

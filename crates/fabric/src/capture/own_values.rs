@@ -1,6 +1,6 @@
 //! Values of one device in a pasted text: serial numbers, names of namespaces, hardware addresses.
 
-/// Beginnings of keys whose values are one of a kind.
+/// Beginnings of keys whose value belongs to one device, machine or place.
 const OWN_KEYS: [&str; 17] = [
     "serial",
     "chassis serial",
@@ -20,7 +20,7 @@ const OWN_KEYS: [&str; 17] = [
     "lu wwn",
     "logical unit id",
 ];
-/// Whole keys of this kind.
+/// Whole keys with such a value.
 const OWN_NAMES: [&str; 12] = [
     "s/n",
     "sn",
@@ -60,7 +60,7 @@ fn key_and_value(line: &str) -> Option<(String, usize, usize)> {
     Some((key, start, start + value.len()))
 }
 
-/// Place of the value of a key whose values are one of a kind.
+/// Place of a value that belongs to one device, machine or place.
 pub(super) fn find(line: &str) -> Option<(usize, usize)> {
     let (key, start, end) = key_and_value(line)?;
     let is_own = OWN_KEYS.iter().any(|own| key.starts_with(own))

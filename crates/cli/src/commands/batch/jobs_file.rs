@@ -12,7 +12,7 @@ use toml::Spanned;
 
 use crate::args::CopyArgs;
 use crate::commands::copy;
-use crate::error::{Failure, Tried, message};
+use crate::error::{Failure, Tried, usage_message};
 use crate::small_file;
 
 /// The longest list: each copy is planned and remembered before the first begins.
@@ -124,9 +124,9 @@ fn job(table: &JobTable, args: &CopyArgs, text: &str) -> Result<BatchJob, String
             // The first option that is wrong by itself has the line.
             let alone = |(line, option): &(usize, String)| {
                 let error = matches([option].into_iter().chain(&ends)).err()?;
-                Some(format!("line {line}: {}", message(&error)))
+                Some(format!("line {line}: {}", usage_message(&error)))
             };
-            options.iter().find_map(alone).unwrap_or_else(|| message(&error))
+            options.iter().find_map(alone).unwrap_or_else(|| usage_message(&error))
         },
     )?;
     Ok(BatchJob {
