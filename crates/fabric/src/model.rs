@@ -515,7 +515,7 @@ impl Function {
 }
 
 /// Access control services of a function (PCIe 6.0 section 7.7.11).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Acs {
     /// Configuration space beyond byte 64 could not be read.
     #[default]

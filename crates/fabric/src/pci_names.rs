@@ -35,8 +35,11 @@ pub(crate) fn subclasses() -> impl Iterator<Item = (u16, &'static str)> {
 fn find<'a>(lines: &'a str, key: &str) -> Option<&'a str> {
     let (mut low, mut high) = (0, lines.len());
     while low < high {
-        let before = lines.as_bytes().get(low..low + (high - low) / 2)?;
-        let start = before.iter().rposition(|byte| *byte == b'\n').map_or(low, |end| low + end + 1);
+        let mut middle = low + (high - low) / 2;
+        while !lines.is_char_boundary(middle) {
+            middle -= 1;
+        }
+        let start = lines.get(low..middle)?.rfind('\n').map_or(low, |end| low + end + 1);
         let line = lines.get(start..)?.lines().next()?;
         let (number, name) = line.split_at_checked(key.len())?;
         match number.cmp(key) {

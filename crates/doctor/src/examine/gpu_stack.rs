@@ -75,7 +75,7 @@ impl Gpus {
             function.kind == FunctionKind::Gpu && function.vendor == Some(vendor)
         };
         let groups = on.judged.iter().filter(|pairs| pairs.of_use == of_use);
-        let ids = groups.flat_map(|pairs| pairs.group.provider.members.iter().copied());
+        let ids = groups.flat_map(|pairs| pairs.group.providers());
         Self { of_use, ids: ids.filter(is_it).collect() }
     }
 
@@ -359,7 +359,7 @@ fn peer_module(on: &mut Examination<'_>, gpus: &Gpus) {
     let is_ours = |pairs: &JudgedPairs| {
         pairs.of_use == gpus.of_use
             && matches!(pairs.state, RouteState::Host | RouteState::Unknown)
-            && pairs.group.provider.members.iter().any(|id| gpus.ids.contains(id))
+            && pairs.group.providers().any(|id| gpus.ids.contains(&id))
     };
     let is_missing = fabric.kernel.has_module("nvidia_peermem") == Some(false)
         && fabric.kernel.has_module("nvidia") == Some(true);

@@ -156,7 +156,7 @@ fn nearest_of_the_farthest(
     let mut nearest: BTreeMap<FunctionId, PathClass> = BTreeMap::new();
     for one in pairs {
         let class = class(fabric, one.group.example())?;
-        for &gpu in &one.group.provider.members {
+        for gpu in one.group.providers() {
             let known = nearest.entry(gpu).or_insert(class);
             *known = class.min(*known);
         }

@@ -18,8 +18,8 @@ impl<'a> Lenders<'a> {
         Self { fabric, ids: fabric.iter().filter(lends).map(|(id, _)| id).collect() }
     }
 
-    pub(super) fn all(&self) -> Vec<FunctionId> {
-        self.ids.clone()
+    pub(super) fn all(&self) -> &[FunctionId] {
+        &self.ids
     }
 
     /// The reason why there is no memory.
@@ -58,15 +58,15 @@ pub(super) fn judge(
         facts: vec![fact],
         legs,
     };
+    if let Some(refusal) = kernel_refusal(&fabric.kernel).filter(|_| !lenders.ids.is_empty()) {
+        return answer(group, RouteState::Host, refusal, Vec::new());
+    }
     let pair = group.example();
     let through = |&memory: &FunctionId| Through::new(decisions, memory, pair);
     let Some(best) = lenders.ids.iter().map(through).min_by_key(Through::rank) else {
         let (state, fact) = lenders.absence();
         return answer(group, state, fact, Vec::new());
     };
-    if let Some(refusal) = kernel_refusal(&fabric.kernel) {
-        return answer(group, RouteState::Host, refusal, Vec::new());
-    }
     let fact = format!("{}: {}", fabric.device_word(best.memory), best.worse().summary());
     let state = best.state();
     let legs = best.legs(decisions, &group);
@@ -102,8 +102,8 @@ impl Through {
 
     fn legs(self, decisions: &Decisions<'_>, group: &PairGroup) -> Vec<UseLeg> {
         let memory = Peers { members: vec![self.memory] };
-        let sides = [&group.provider, &group.initiator];
-        let ports = sides.map(|drives| decisions.redirecting(&memory, drives));
+        let sides = [group.providers().collect(), group.initiators().collect()];
+        let ports = sides.map(|members| decisions.redirecting(&memory, &Peers { members }));
         let both = self.reaches.into_iter().zip(ports);
         both.map(|(kernel, ports)| UseLeg { kernel, redirecting: ports.into_iter().collect() })
             .collect()

@@ -1,164 +1,232 @@
 //! Pairs of functions put together where everything that decides is the same.
+//!
+//! Two functions meet at the lowest place above both: a port, a root bus, or the machine. What decides on a pair is
+//! that place and the class of its ends. So the pairs of two classes that meet at one place are a group, of which one
+//! is judged.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
-use peerlane_fabric::{Bar, DriverBinding, Fabric, FunctionId, FunctionKind};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId};
 
-use crate::Peers;
-use crate::matrix::grouped;
+use super::class::{Apart, Class, Classes};
 
 /// Pairs of an initiator and the owner of a memory that get the same answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairGroup {
-    /// The owners of memory.
-    pub provider: Peers,
-    /// The initiators.
-    pub initiator: Peers,
+    providers: Arc<Ends>,
+    initiators: Arc<Ends>,
+    /// The port where the two of each pair meet; `None` where that is above all ports.
+    pub(super) port: Option<FunctionId>,
+    /// Owners and initiators are the same functions: each pair is there in both orders.
+    is_both_ways: bool,
+    example: (FunctionId, FunctionId),
     /// Number of pairs; a pair of functions that are both counts once.
     pub count: usize,
 }
 
+/// Functions of one class below a place, each with the branch of the place that it is in.
+///
+/// Two functions of one branch meet further down, and are no pair of the place.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ends(Vec<(Branch, FunctionId)>);
+
+/// A branch below a place: position of the function, the host bridge or the machine at its top.
+type Branch = usize;
+
+/// A place where functions meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Place {
+    Port(FunctionId),
+    Bus(BridgeId),
+    Machine(usize),
+    Nowhere,
+}
+
 impl PairGroup {
+    /// The group of the pairs of two classes at a place, if there are any.
+    fn new(
+        place: Place,
+        (mut providers, mut initiators): (Arc<Ends>, Arc<Ends>),
+        is_both_ways: bool,
+    ) -> Option<Self> {
+        let only = (providers.only_branch(), initiators.only_branch());
+        if let Some(branch) = only.1 {
+            providers = providers.without(branch);
+        }
+        if let Some(branch) = only.0 {
+            initiators = initiators.without(branch);
+        }
+        let (branch, provider) = providers.first(|_| true)?;
+        let (_, initiator) = initiators.first(|other| other != branch)?;
+        let port = match place {
+            Place::Port(port) => Some(port),
+            Place::Bus(_) | Place::Machine(_) | Place::Nowhere => None,
+        };
+        let count = count(&providers, &initiators, is_both_ways);
+        let example = (provider, initiator);
+        Some(Self { providers, initiators, port, is_both_ways, example, count })
+    }
+
     /// Two different functions of the group: the owner of the memory, and the initiator.
     pub fn example(&self) -> (FunctionId, FunctionId) {
-        let first = self.provider.members[0];
-        let other = self.initiator.members.iter().copied().find(|&id| id != first);
-        match other {
-            Some(other) => (first, other),
-            // The only initiator is the first provider itself.
-            None => (self.provider.members.last().copied().unwrap_or(first), first),
-        }
+        self.example
+    }
+
+    /// The owners of memory, in the order of the fabric within each branch.
+    pub fn providers(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.providers.functions()
+    }
+
+    /// The initiators, in the order of the fabric within each branch.
+    pub fn initiators(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.initiators.functions()
+    }
+
+    /// Every pair, the owner of the memory first.
+    pub fn pairs(&self) -> impl Iterator<Item = (FunctionId, FunctionId)> + '_ {
+        self.providers.0.iter().flat_map(|&(branch, provider)| {
+            let others = self.initiators.0.iter().filter(move |(other, _)| *other != branch);
+            others.map(move |&(_, initiator)| (provider, initiator))
+        })
     }
 
     /// Number of pairs with at least one end among these functions.
     pub fn count_with(&self, functions: &BTreeSet<FunctionId>) -> usize {
-        let outside = |peers: &Peers| {
-            let all = peers.members.iter().copied();
-            all.filter(|id| !functions.contains(id)).collect::<Vec<_>>()
-        };
-        self.count - count(&outside(&self.provider), &outside(&self.initiator))
+        let is_among = |ends: &Ends| ends.functions().any(|id| functions.contains(&id));
+        if !is_among(&self.providers) && !is_among(&self.initiators) {
+            return 0;
+        }
+        let outside = |ends: &Ends| ends.filtered(|(_, id)| !functions.contains(&id));
+        let (providers, initiators) = (outside(&self.providers), outside(&self.initiators));
+        self.count - count(&providers, &initiators, self.is_both_ways)
     }
 }
 
-/// Number of pairs of different functions, each pair once.
-fn count(providers: &[FunctionId], initiators: &[FunctionId]) -> usize {
-    let own: HashSet<FunctionId> = providers.iter().copied().collect();
-    let shared = initiators.iter().filter(|id| own.contains(id)).count();
-    // A pair of two shared functions is there in both orders.
-    let twice = shared * shared.saturating_sub(1) / 2;
-    (providers.len() * initiators.len()).saturating_sub(shared + twice)
+/// Number of pairs in different branches.
+fn count(providers: &Ends, initiators: &Ends, is_both_ways: bool) -> usize {
+    let mut in_branch: HashMap<Branch, usize> = HashMap::new();
+    for (branch, _) in &initiators.0 {
+        *in_branch.entry(*branch).or_default() += 1;
+    }
+    let met_below =
+        |(branch, _): &(Branch, FunctionId)| in_branch.get(branch).copied().unwrap_or(0);
+    let all = providers.0.len() * initiators.0.len();
+    let pairs = all - providers.0.iter().map(met_below).sum::<usize>();
+    if is_both_ways { pairs / 2 } else { pairs }
 }
 
-/// Puts functions together.
-pub(super) struct Grouping<'a> {
-    pub(super) fabric: &'a Fabric,
-    /// Every function is a group of its own.
-    pub(super) is_each: bool,
-}
+impl Ends {
+    fn functions(&self) -> impl Iterator<Item = FunctionId> + '_ {
+        self.0.iter().map(|&(_, id)| id)
+    }
 
-impl Grouping<'_> {
-    /// The groups of all pairs; those of the same functions in the other order are left out.
-    ///
-    /// `through` are functions whose memory pairs of drives go through.
-    pub(super) fn pairs(
-        &self,
-        providers: &[FunctionId],
-        initiators: &[FunctionId],
-        through: &[FunctionId],
-    ) -> Vec<PairGroup> {
-        let columns = self.groups(initiators, providers, through);
-        let is_symmetrical = providers == initiators;
-        let rows = if is_symmetrical {
-            columns.clone()
+    /// The first in the order of the fabric, of those in some branches.
+    fn first(&self, is_wanted: impl Fn(Branch) -> bool) -> Option<(Branch, FunctionId)> {
+        let wanted = self.0.iter().filter(|(branch, _)| is_wanted(*branch));
+        wanted.min_by_key(|(_, id)| *id).copied()
+    }
+
+    /// The branch that all of them are in.
+    fn only_branch(&self) -> Option<Branch> {
+        // They are in the order of their branches.
+        let (first, last) = (self.0.first()?.0, self.0.last()?.0);
+        (first == last).then_some(first)
+    }
+
+    fn without(self: Arc<Self>, branch: Branch) -> Arc<Self> {
+        let is_there = |(one, _): &(Branch, FunctionId)| *one == branch;
+        if self.0.iter().any(is_there) {
+            self.filtered(|(one, _)| one != branch).into()
         } else {
-            self.groups(providers, initiators, through)
-        };
-        let mut pairs = Vec::new();
-        for (place, row) in rows.iter().enumerate() {
-            let first = if is_symmetrical { place } else { 0 };
-            for column in &columns[first..] {
-                let count = count(&row.members, &column.members);
-                if count > 0 {
-                    let (provider, initiator) = (row.clone(), column.clone());
-                    pairs.push(PairGroup { provider, initiator, count });
-                }
-            }
+            self
         }
-        pairs
     }
 
-    fn groups(
-        &self,
-        functions: &[FunctionId],
-        others: &[FunctionId],
-        through: &[FunctionId],
-    ) -> Vec<Peers> {
-        if self.is_each {
-            return functions.iter().map(|&id| Peers { members: vec![id] }).collect();
-        }
-        let further: Vec<FunctionId> = others.iter().chain(through).copied().collect();
-        let (by_way, _) = grouped(self.fabric, functions, &further);
-        by_way.iter().flat_map(|peers| self.by_profile(peers)).collect()
-    }
-
-    fn by_profile(&self, peers: &Peers) -> Vec<Peers> {
-        let mut places: HashMap<Profile<'_>, usize> = HashMap::new();
-        let mut groups: Vec<Peers> = Vec::new();
-        for &id in &peers.members {
-            let place = *places.entry(Profile::new(self.fabric, id)).or_insert(groups.len());
-            match groups.get_mut(place) {
-                Some(group) => group.members.push(id),
-                None => groups.push(Peers { members: vec![id] }),
-            }
-        }
-        groups
+    fn filtered(&self, is_wanted: impl Fn((Branch, FunctionId)) -> bool) -> Self {
+        Self(self.0.iter().copied().filter(|&one| is_wanted(one)).collect())
     }
 }
 
-/// Properties of a function that drivers' rules look at.
-#[derive(PartialEq, Eq, Hash)]
-struct Profile<'a> {
-    kind: FunctionKind,
-    ids: (Option<u16>, Option<u16>, Option<u32>),
-    driver: (bool, Option<&'a str>),
-    iommu: Option<&'a str>,
-    memory: (Option<bool>, Option<bool>, bool),
-    bars: Vec<(u8, u64, Option<u64>, Option<u8>)>,
-    memory_size: Option<u64>,
-    is_virtual: bool,
-    is_divided: bool,
-    state: Option<&'a str>,
-    has_closed_bars: bool,
-    /// Vendor and device of the port on the root bus: drivers tell I/O hubs by them.
-    top: (Option<u16>, Option<u16>),
-    node: Option<u32>,
-}
-
-impl<'a> Profile<'a> {
-    fn new(fabric: &'a Fabric, id: FunctionId) -> Self {
-        let one = fabric.function(id);
-        let top = fabric.function(fabric.upward(id).last().unwrap_or(id));
-        let bar = |bar: &Bar| {
-            (bar.index, bar.size.0, bar.largest.map(|largest| largest.0), bar.address_bits)
-        };
-        Self {
-            kind: one.kind,
-            ids: (one.vendor, one.device, one.class),
-            driver: (one.driver == DriverBinding::Unbound, one.driver.name()),
-            iommu: one.iommu_type.as_deref(),
-            memory: (
-                one.p2pmem.map(|pool| pool.published),
-                one.fpga_p2p,
-                one.nvme.as_ref().is_some_and(|nvme| nvme.cmb.is_some()),
-            ),
-            bars: one.bars.iter().map(bar).collect(),
-            memory_size: one.memory_size.map(|size| size.0),
-            is_virtual: one.physical_function.is_some(),
-            is_divided: one.mig_instances.is_some_and(|count| count > 0),
-            state: one.nvme.as_ref().and_then(|nvme| nvme.state.as_deref()),
-            has_closed_bars: !one.unassigned_bars.is_empty(),
-            top: (top.vendor, top.device),
-            node: one.numa_node,
+/// Groups the pairs of owners of memory and initiators; those of the same functions in the other order are left out.
+pub(super) fn pair_groups(
+    fabric: &Fabric,
+    providers: &[FunctionId],
+    initiators: &[FunctionId],
+    apart: Apart,
+) -> Vec<PairGroup> {
+    let mut classes = Classes::new(fabric, apart);
+    let machines = machines(fabric);
+    let mut below = |functions: &[FunctionId]| by_place(fabric, &machines, &mut classes, functions);
+    let columns = below(initiators);
+    let is_symmetrical = providers == initiators;
+    let rows = if is_symmetrical { columns.clone() } else { below(providers) };
+    let mut groups = Vec::new();
+    for (place, rows) in &rows {
+        let Some(columns) = columns.get(place) else { continue };
+        for (number, row) in rows.iter().enumerate() {
+            let first = if is_symmetrical { number } else { 0 };
+            for (other, column) in columns.iter().enumerate().skip(first) {
+                let ends = (row.clone(), column.clone());
+                groups.extend(PairGroup::new(*place, ends, is_symmetrical && number == other));
+            }
         }
     }
+    groups.sort_by_key(PairGroup::example);
+    groups
+}
+
+/// Position of the machine of each host bridge, of the several that a description may have.
+fn machines(fabric: &Fabric) -> Vec<usize> {
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let number = |machine| {
+        let next = numbers.len();
+        *numbers.entry(machine).or_insert(next)
+    };
+    fabric.bridges.iter().map(|bridge| bridge.machine()).map(number).collect()
+}
+
+/// Functions by each place above them, put together by class.
+fn by_place(
+    fabric: &Fabric,
+    machines: &[usize],
+    classes: &mut Classes<'_>,
+    functions: &[FunctionId],
+) -> BTreeMap<Place, Vec<Arc<Ends>>> {
+    let mut found: BTreeMap<(Place, Class), Ends> = BTreeMap::new();
+    for &id in functions {
+        let class = classes.class(id);
+        for (place, branch) in places(fabric, machines, id) {
+            found.entry((place, class)).or_default().0.push((branch, id));
+        }
+    }
+    let mut by_place: BTreeMap<Place, Vec<Arc<Ends>>> = BTreeMap::new();
+    for ((place, _), mut ends) in found {
+        ends.0.sort_unstable();
+        by_place.entry(place).or_default().push(ends.into());
+    }
+    by_place
+}
+
+/// The places above a function, itself first, each with the branch that holds it.
+fn places(
+    fabric: &Fabric,
+    machines: &[usize],
+    id: FunctionId,
+) -> impl Iterator<Item = (Place, Branch)> {
+    let mut branch = id.0;
+    let bridge = fabric.bridge_of(id);
+    let ports = fabric.upward(id).map(Place::Port);
+    let machine = machines[bridge.0];
+    let above = [Place::Bus(bridge), Place::Machine(machine), Place::Nowhere];
+    ports.chain(above).map(move |place| {
+        let within = branch;
+        branch = match place {
+            Place::Port(port) => port.0,
+            Place::Bus(bridge) => bridge.0,
+            Place::Machine(number) => number,
+            Place::Nowhere => within,
+        };
+        (place, within)
+    })
 }

@@ -1,14 +1,16 @@
 //! The uses of peer-to-peer traffic that the devices of a machine could have, and the state of each.
 //!
-//! A use is two kinds of device, `storage to GPU`. Its pairs are judged group by group: functions
-//! with the same way up and the same properties get the same answer. A thousand drives below one
+//! A use is two kinds of device, `storage to GPU`. Its pairs are judged group by group: equal functions
+//! below equal ports that meet at one place get the same answer. A thousand drives below one
 //! switch are judged once.
 
 mod answer;
+mod class;
 mod devices;
 mod drive_pair;
 mod group;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -19,10 +21,12 @@ use serde::{Deserialize, Serialize};
 pub use answer::{UseAnswer, answers};
 pub use group::PairGroup;
 
+use crate::decision::Tri;
 use crate::{Decisions, Direction, PeerMemory, Reach, RouteState, Verdict};
+use class::Apart;
 use devices::Devices;
 use drive_pair::Lenders;
-use group::Grouping;
+use group::pair_groups;
 
 /// A use of peer-to-peer traffic: which kinds of device exchange payload.
 #[derive(
@@ -171,12 +175,17 @@ fn judged(
         return Vec::new();
     }
     let lenders = Lenders::new(fabric);
-    // NVLink and XGMI connect single GPUs, whatever is above them.
-    let has_links = fabric.nvlinks.is_some() || fabric.xgmi.is_some();
-    let is_each = of_use == Use::GpuToGpu && has_links;
-    let through = if of_use == Use::DriveToDrive { lenders.all() } else { Vec::new() };
-    let grouping = Grouping { fabric, is_each };
-    let groups = grouping.pairs(providers, initiators, &through);
+    // What `nvidia-smi` said of two GPUs, and links, hold for these two alone.
+    let has_links =
+        fabric.nvlinks.is_some() || fabric.xgmi.is_some() || !fabric.peer_access.is_empty();
+    let apart = match of_use {
+        Use::GpuToGpu if has_links => Apart::Each,
+        Use::DriveToDrive if !lenders.all().is_empty() => {
+            Apart::ByWay([providers, initiators, lenders.all()].concat())
+        }
+        _ => Apart::Alike,
+    };
+    let groups = pair_groups(fabric, providers, initiators, apart);
     let decisions = Decisions::new(fabric);
     let judge = |group: PairGroup| {
         if let Some(reason) = unusable(fabric, &group) {
@@ -220,12 +229,24 @@ fn direct(
         let new: Vec<String> = new.collect();
         facts.extend(new);
     }
-    let redirecting = decisions.redirecting(&group.provider, &group.initiator);
+    let redirecting = redirecting(fabric, decisions, &group);
     let is_redirected = !redirecting.is_empty();
     let leg = UseLeg { kernel, redirecting: redirecting.into_iter().collect() };
     // A redirected path goes through the root complex, whatever mechanism asked.
     let legs = if verdict.asks_kernel || is_redirected { vec![leg] } else { Vec::new() };
     JudgedPairs { of_use, group, state, facts, legs }
+}
+
+/// The ports that redirect for any pair of a group: those from its ends up to the port where they meet.
+fn redirecting(
+    fabric: &Fabric,
+    decisions: &Decisions<'_>,
+    group: &PairGroup,
+) -> BTreeSet<FunctionId> {
+    let Some(port) = group.port else { return BTreeSet::new() };
+    let up = |id| fabric.upward(id).take_while(move |&above| above != port);
+    let passed = group.providers().chain(group.initiators()).flat_map(up).chain([port]);
+    passed.filter(|&id| decisions.redirects(id) == Tri::Yes).collect()
 }
 
 #[cfg(test)]

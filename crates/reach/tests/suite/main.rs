@@ -22,3 +22,4 @@ mod random;
 
 // The file of another package above is where it is used.
 use tempfile as _;
+mod uses;

@@ -93,12 +93,10 @@ impl<'a> PairStates<'a> {
     pub(super) fn new(fabric: &'a Fabric, judged: Vec<JudgedPairs>) -> Self {
         let mut of_uses = HashMap::new();
         for pairs in judged {
-            for &provider in &pairs.group.provider.members {
-                for &initiator in &pairs.group.initiator.members {
-                    for ends in [(provider, initiator), (initiator, provider)] {
-                        let state = of_uses.entry(ends).or_insert(pairs.state);
-                        *state = pairs.state.min(*state);
-                    }
+            for (provider, initiator) in pairs.group.pairs() {
+                for ends in [(provider, initiator), (initiator, provider)] {
+                    let state = of_uses.entry(ends).or_insert(pairs.state);
+                    *state = pairs.state.min(*state);
                 }
             }
         }

@@ -89,10 +89,9 @@ fn chips(ends: &DriverEnds<'_>) -> Verdict {
 /// A machine with NVSwitch: GPUs with NVLinks reach each other by these, or not at all.
 fn nvswitch(ends: &DriverEnds<'_>) -> Verdict {
     let is_switch = |one: &Function| {
-        let name = one
-            .vendor
-            .zip(one.device)
-            .and_then(|(vendor, device)| pci_names::device(vendor, device));
+        let of_nvidia = one.vendor.filter(|&vendor| vendor == gpu::VENDOR_NVIDIA).zip(one.device);
+        let name = of_nvidia.filter(|_| one.kind != FunctionKind::Gpu);
+        let name = name.and_then(|(vendor, device)| pci_names::device(vendor, device));
         name.is_some_and(|name| name.contains("NVSwitch"))
     };
     let is_here = |(id, one): (FunctionId, &Function)| {
