@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use peerlane_fabric::{BridgeId, Fabric, FunctionId};
+use peerlane_fabric::{BridgeId, Fabric, FunctionId, HostBridge};
 
 use super::class::{Apart, Class, Classes};
 
@@ -183,7 +183,7 @@ fn machines(fabric: &Fabric) -> Vec<usize> {
         let next = numbers.len();
         *numbers.entry(machine).or_insert(next)
     };
-    fabric.bridges.iter().map(|bridge| bridge.machine()).map(number).collect()
+    fabric.bridges.iter().map(HostBridge::machine).map(number).collect()
 }
 
 /// Functions by each place above them, put together by class.
