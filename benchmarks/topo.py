@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `peerlane topo` costs on machines of 100, 1,000 and 10,000 functions.
+"""What `peerlane topo` and `doctor` cost on machines of 100, 1,000 and 10,000 functions.
 
     benchmarks/topo.py [--counts 100 1000 10000] [--repeats 3] [--peerlane PROGRAM] [--json FILE]
     benchmarks/topo.py --write FOLDER [--counts 517 10000]     the machines alone, one device a port
@@ -15,8 +15,10 @@ from pathlib import Path
 
 from common import need, parser, run
 
-FORMS = {"--json": ["--json"], "text": [], "svg": ["--format", "svg"]}
+FORMS = {"topo --json": ["topo", "--json"], "topo": ["topo"], "topo --format svg": ["topo", "--format", "svg"], "doctor": ["doctor"]}
 SHAPES = {"one device a port": ("{ control = '0x001d' }", 1), "four GPUs a port": ("'absent'", 4)}
+# `doctor` ends with 1 where it finds obstacles.
+STATUSES = (0, 1)
 GPU = "vendor = '0x10de'\ndevice = '0x2331'\nclass = '0x030200'"
 DEVICES = [("nvme", "controller = 'nvme{}'\nsize = '1G'"), ("gpu", GPU), ("nic", "kernel_names = ['eth{}']")]
 
@@ -68,7 +70,7 @@ def main():
                 text, functions = machine(count, acs, per_port)
                 path.write_text(text)
                 for form, words in FORMS.items():
-                    runs = [run([arguments.peerlane, "topo", "--machine", path, *words]) for _ in range(arguments.repeats)]
+                    runs = [run([arguments.peerlane, *words, "--machine", path], STATUSES) for _ in range(arguments.repeats)]
                     row = {"shape": shape, "functions": functions, "form": form,
                            "seconds": statistics.median(one.ns for one in runs) / 1e9,
                            "cpu": statistics.median(one.cpu for one in runs),

@@ -135,28 +135,37 @@ fn is_its_makers(function: &Function) -> bool {
         && function.driver.name().is_none_or(|driver| driver == makers)
 }
 
+/// Returns whether a function is a GPU of a maker that counts.
+fn is_of(function: &Function, maker: Option<u16>) -> bool {
+    function.kind == FunctionKind::Gpu && function.vendor == maker && is_its_makers(function)
+}
+
 impl Fabric {
     /// GPUs as `gpu:N` counts them: NVIDIA's by PCI address, as `nvidia-smi` does; where there is none, AMD's;
     /// where there is neither, those of a description that says nothing of their maker. A GPU that another
     /// driver than its maker's holds, such as vfio-pci, is not counted, nor is a virtual function of one here.
     pub fn gpus(&self) -> Vec<FunctionId> {
-        let of = |vendor: Option<u16>| {
-            let is_it = |one: &Function| {
-                one.kind == FunctionKind::Gpu && one.vendor == vendor && is_its_makers(one)
-            };
-            let mut found: Vec<FunctionId> =
-                self.iter().filter(|(_, one)| is_it(one)).map(|(id, _)| id).collect();
-            found.sort_by_key(|&id| self.function(id).address);
-            found
-        };
+        let Some(maker) = self.counted_maker() else { return Vec::new() };
+        let counted = self.iter().filter(|(_, one)| is_of(one, maker));
+        let mut found: Vec<FunctionId> = counted.map(|(id, _)| id).collect();
+        found.sort_by_key(|&id| self.function(id).address);
+        found
+    }
+
+    /// The maker of the GPUs that `gpu:N` counts; `None` where there are none.
+    fn counted_maker(&self) -> Option<Option<u16>> {
         let makers = [Some(VENDOR_NVIDIA), Some(VENDOR_AMD), None];
-        makers.into_iter().map(of).find(|found| !found.is_empty()).unwrap_or_default()
+        makers.into_iter().find(|&maker| self.functions.iter().any(|one| is_of(one, maker)))
     }
 
     /// The N of `gpu:N`; `None` for a function that is not counted.
     pub fn gpu_number(&self, gpu: FunctionId) -> Option<usize> {
-        let is_gpu = self.function(gpu).kind == FunctionKind::Gpu;
-        is_gpu.then(|| self.gpus().iter().position(|&one| one == gpu))?
+        let own = self.function(gpu);
+        let maker = self.counted_maker().filter(|&maker| is_of(own, maker))?;
+        let is_before = |id: FunctionId, one: &Function| {
+            (one.address, id) < (own.address, gpu) && is_of(one, maker)
+        };
+        Some(self.iter().filter(|(id, one)| is_before(*id, one)).count())
     }
 }
 

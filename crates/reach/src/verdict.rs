@@ -6,6 +6,7 @@ use peerlane_fabric::{Fabric, FunctionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::drivers::rules_by;
 use crate::{
     Direction, DriverAnswer, DriverRule, GpuLinkKind, GpuLinkState, MapType, Pair, PeerMemory,
     Reach, gpu_link, rules,
@@ -69,7 +70,7 @@ impl Verdict {
     fn over_pcie(fabric: &Fabric, direction: &Direction) -> Self {
         let ends = (direction.provider, direction.initiator);
         let kernel = &direction.kernel;
-        let mut rules = rules(fabric, ends.0, ends.1);
+        let mut rules = rules_by(fabric, ends, kernel);
         if fabric.kernel.has_p2pdma == Some(false) {
             rules.iter_mut().for_each(refuse_without_p2pdma);
         }

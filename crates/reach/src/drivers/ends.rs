@@ -3,7 +3,7 @@
 use peerlane_fabric::{DriverBinding, Fabric, Function, FunctionId, FunctionKind, IommuMode, gpu};
 
 use super::{DriverAnswer, DriverRule};
-use crate::{MapType, PeerMemory, Reach, decide};
+use crate::{MapType, PeerMemory, Reach};
 
 const VENDOR_XILINX: u16 = 0x10ee;
 
@@ -48,11 +48,17 @@ pub(super) struct DriverEnds<'a> {
     pub(super) fabric: &'a Fabric,
     pub(super) provider: FunctionId,
     pub(super) initiator: FunctionId,
+    /// The kernel's decision, whether or not the driver asks for it.
+    pub(super) decision: &'a Reach,
 }
 
 impl<'a> DriverEnds<'a> {
-    pub(super) fn new(fabric: &'a Fabric, provider: FunctionId, initiator: FunctionId) -> Self {
-        Self { fabric, provider, initiator }
+    pub(super) fn new(
+        fabric: &'a Fabric,
+        (provider, initiator): (FunctionId, FunctionId),
+        decision: &'a Reach,
+    ) -> Self {
+        Self { fabric, provider, initiator, decision }
     }
 
     pub(super) fn provider(&self) -> &'a Function {
@@ -168,11 +174,6 @@ impl<'a> DriverEnds<'a> {
         self.translates() == Some(true)
     }
 
-    /// The kernel's decision, whether or not the driver asks for it.
-    pub(super) fn decision(&self) -> Reach {
-        decide(self.fabric, self.provider, self.initiator)
-    }
-
     /// Returns whether both ends lie below one switch, or one port.
     pub(super) fn is_below_one_switch(&self) -> bool {
         let above: Vec<FunctionId> = self.fabric.upward(self.provider).skip(1).collect();
@@ -181,7 +182,7 @@ impl<'a> DriverEnds<'a> {
 
     /// Returns whether the kernel permits the route, in words for a rule that asks it.
     pub(super) fn in_words(&self) -> &'static str {
-        match self.decision().map {
+        match self.decision.map {
             MapType::BusAddress | MapType::ThroughHostBridge => "the kernel permits this pair",
             MapType::NotSupported => "the kernel refuses this pair",
             MapType::Conditional | MapType::Unknown => {

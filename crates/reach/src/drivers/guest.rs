@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::DriverAnswer;
 use super::ends::{DriverEnds, is_held_by_vfio};
-use crate::MapType;
+use crate::{MapType, decide};
 
 /// The host's verdict on two devices as peers in a virtual machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,8 @@ pub struct GuestVerdict {
 
 /// Returns the host's verdict over `initiator` reading or writing memory of `provider` in one guest.
 pub fn guest(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> GuestVerdict {
-    let ends = DriverEnds::new(fabric, provider, initiator);
+    let decision = decide(fabric, provider, initiator);
+    let ends = DriverEnds::new(fabric, (provider, initiator), &decision);
     if let Some(reason) = refusal(&ends) {
         return GuestVerdict {
             verdict: DriverAnswer::Refused,
@@ -150,7 +151,7 @@ impl GuestFindings {
     }
 
     fn way(&mut self, ends: &DriverEnds<'_>) {
-        let decision = ends.decision();
+        let decision = ends.decision;
         let names: Vec<&str> =
             decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
         let root = "through the root complex, where the IOMMU translates them; vfio asks for no \

@@ -40,6 +40,8 @@ pub use nvidia::{
 pub(crate) use rdma::{carries_nvme, imports_memory, without_rdma};
 pub use xocl::{CardPages, card_risk, is_lent_by_xrt};
 
+use crate::{Reach, decide};
+
 /// A driver's own rule for one direction, by one mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DriverRule {
@@ -130,7 +132,17 @@ impl DriverRule {
 /// The rules are alternatives, one for each mechanism. The list is empty where `provider` has no
 /// memory that peers could use, e.g. network controllers and plain drives.
 pub fn rules(fabric: &Fabric, provider: FunctionId, initiator: FunctionId) -> Vec<DriverRule> {
-    let ends = DriverEnds::new(fabric, provider, initiator);
+    let decision = decide(fabric, provider, initiator);
+    rules_by(fabric, (provider, initiator), &decision)
+}
+
+/// As [`rules`], by a decision of the kernel that is known.
+pub(crate) fn rules_by(
+    fabric: &Fabric,
+    ends: (FunctionId, FunctionId),
+    decision: &Reach,
+) -> Vec<DriverRule> {
+    let ends = DriverEnds::new(fabric, ends, decision);
     let (Some(memory), true) = (ends.memory(), ends.is_of_two_devices()) else {
         return Vec::new();
     };

@@ -168,7 +168,7 @@ fn peermem_place(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
         let reason = format!("{needs}, and maps BAR1 without asking the kernel; {place}");
         return (DriverAnswer::Conditional, reason);
     }
-    if ends.decision().crosses_root_complex() && !arrives {
+    if ends.decision.crosses_root_complex() && !arrives {
         return (DriverAnswer::Conditional, format!("{needs}; {place}; {route}"));
     }
     let reason = format!(

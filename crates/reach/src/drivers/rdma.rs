@@ -97,7 +97,7 @@ pub(super) fn translated(ends: &DriverEnds<'_>) -> Option<DriverRule> {
     if !ends.initiator().driver.is_named("mlx5_core") {
         return None;
     }
-    let decision = ends.decision();
+    let decision = ends.decision;
     let is_open = matches!(decision.map, MapType::Unknown);
     let ports: Vec<&Function> =
         decision.redirecting.iter().map(|&id| ends.fabric.function(id)).collect();

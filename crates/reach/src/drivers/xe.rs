@@ -125,7 +125,7 @@ fn warning(ends: &DriverEnds<'_>) -> &'static str {
         matches!(fact, Fact::HostBridgeNotListed { vendor, device, .. }
             if (*vendor, *device) == ROCKET_LAKE)
     };
-    if ends.decision().facts.iter().any(is_of_rocket_lake) {
+    if ends.decision.facts.iter().any(is_of_rocket_lake) {
         "; a kernel patched to permit this host bridge reports success and copies wrong data"
     } else {
         ""

@@ -78,23 +78,27 @@ fn is_made_for_rdma(function: &Function) -> bool {
 /// Returns the reason why a device takes part in nothing; `None` where it may.
 pub(super) fn unusable(fabric: &Fabric, id: FunctionId) -> Option<String> {
     let function = fabric.function(id);
-    let word = fabric.device_word(id);
+    let word = || fabric.device_word(id);
     if function.driver == DriverBinding::Unbound {
-        return Some(format!("no driver is bound to {word}"));
+        return Some(format!("no driver is bound to {}", word()));
     }
     if is_held_by_vfio(function) {
         let driver = function.driver.name().unwrap_or_default();
-        return Some(format!("{word} is held by {driver}, for a virtual machine or a program"));
+        return Some(format!("{} is held by {driver}, for a virtual machine or a program", word()));
     }
     if function
         .nvme
         .as_ref()
         .is_some_and(|nvme| nvme.state.as_deref() == Some(NvmeController::DEAD))
     {
-        return Some(format!("the kernel has given {word} up (state {})", NvmeController::DEAD));
+        return Some(format!(
+            "the kernel has given {} up (state {})",
+            word(),
+            NvmeController::DEAD
+        ));
     }
     let is_closed = function.kind == FunctionKind::Nvme
         && function.unassigned_bars.iter().any(|bar| bar.index == NvmeController::REGISTERS);
     let is_out_of_reach = function.kind == FunctionKind::Gpu && fabric.memory(id).is_none();
-    (is_closed || is_out_of_reach).then(|| format!("a window of {word} has no address space"))
+    (is_closed || is_out_of_reach).then(|| format!("a window of {} has no address space", word()))
 }

@@ -9,13 +9,15 @@ use crate::{Decisions, Peers, Reach, RouteState, kernel_refusal};
 pub(super) struct Lenders<'a> {
     fabric: &'a Fabric,
     ids: Vec<FunctionId>,
+    has_memories: bool,
 }
 
 impl<'a> Lenders<'a> {
     pub(super) fn new(fabric: &'a Fabric) -> Self {
         let lends =
             |(_, one): &(FunctionId, &Function)| one.p2pmem.is_some_and(|pool| pool.published);
-        Self { fabric, ids: fabric.iter().filter(lends).map(|(id, _)| id).collect() }
+        let ids = fabric.iter().filter(lends).map(|(id, _)| id).collect();
+        Self { fabric, ids, has_memories: !fabric.memories().is_empty() }
     }
 
     pub(super) fn all(&self) -> &[FunctionId] {
@@ -33,9 +35,7 @@ impl<'a> Lenders<'a> {
         let drives = self.fabric.functions.iter().filter(|one| one.kind == FunctionKind::Nvme);
         let reason = match drives.into_iter().find(has_buffer) {
             Some(drive) => format!("{} has a memory buffer (CMB) that no peer gets", drive.name),
-            None if self.fabric.memories().is_empty() => {
-                "no drive here lends memory (CMB)".to_owned()
-            }
+            None if !self.has_memories => "no drive here lends memory (CMB)".to_owned(),
             None => "no drive here lends memory (CMB); a copy takes that of a GPU or card where \
                      `--via` names it"
                 .to_owned(),

@@ -131,7 +131,7 @@ fn on_superchip(ends: &DriverEnds<'_>) -> String {
 
 /// The route of the requests, and whether they are known to arrive: the driver does not ask.
 pub(super) fn route(ends: &DriverEnds<'_>) -> (String, bool) {
-    let decision = ends.decision();
+    let decision = ends.decision;
     let ports: Vec<&str> =
         decision.redirecting.iter().map(|&id| ends.fabric.function(id).name.as_str()).collect();
     let way = match ports.as_slice() {

@@ -8,10 +8,10 @@ use peerlane_fabric::gpu::{self, Generation};
 use peerlane_fabric::{Fabric, FunctionId, NvidiaDriver, Origin};
 
 use super::{DRIVER, kept_from_gpudirect};
-use crate::MapType;
 use crate::drivers::ends::DriverEnds;
 use crate::drivers::{DriverAnswer, DriverRule};
 use crate::peer_pages::MULTIPATH_SINCE;
+use crate::{MapType, decide};
 
 const P2PDMA: &str =
     "open-gpu-kernel-modules 595.45.04, uvm_pmm_gpu.c; docs.nvidia.com/deploy/gds-support-for-nvme";
@@ -93,7 +93,8 @@ pub fn missing_registry_keys(
     gpu: FunctionId,
     drive: FunctionId,
 ) -> Option<String> {
-    let ends = DriverEnds::new(fabric, gpu, drive);
+    let decision = decide(fabric, gpu, drive);
+    let ends = DriverEnds::new(fabric, (gpu, drive), &decision);
     let is_missing = ends.provider().vendor == Some(gpu::VENDOR_NVIDIA)
         && ends.provider().p2pmem.is_none()
         && !gpu::has_c2c(ends.provider())
@@ -217,7 +218,7 @@ fn older_than_pascal(ends: &DriverEnds<'_>) -> Option<String> {
 /// The verdict where the driver of the drive is registered with the module.
 fn served_by_nvidia_fs(ends: &DriverEnds<'_>) -> (DriverAnswer, String) {
     let is_known = ends.is_loaded("nvidia_fs") == Some(true) && ends.translates() == Some(false);
-    if is_known && ends.decision().map == MapType::BusAddress {
+    if is_known && ends.decision.map == MapType::BusAddress {
         let reason = "nvme is registered with nvidia_fs, no IOMMU translates, and both ends meet below one \
                       switch that does not redirect";
         return (DriverAnswer::Possible, reason.to_owned());

@@ -45,7 +45,7 @@ impl<'a> CommonSwitch<'a> {
         let common = ends.fabric.upward(ends.initiator).skip(1).filter(|port| above.contains(port));
         let is_hidden = |need: &Need| matches!(need, Need::Bridges(_));
         let mut found =
-            if ends.decision().needs.iter().any(is_hidden) { Self::Hidden } else { Self::Absent };
+            if ends.decision.needs.iter().any(is_hidden) { Self::Hidden } else { Self::Absent };
         for port in common.map(|id| ends.fabric.function(id)) {
             if !matches!(port.kind, FunctionKind::UpstreamPort | FunctionKind::OtherBridge) {
                 continue;
