@@ -180,6 +180,9 @@ missing_packages() {
     fi
     if [[ $1 == full ]]; then
         has debootstrap || [[ -x /usr/sbin/debootstrap ]] || echo debootstrap
+        # What writes and unpacks packages for RPM.
+        has rpmbuild || echo rpm
+        has cpio || echo cpio
         has udevadm || echo udev
     fi
 }
