@@ -103,7 +103,9 @@ fn another_kernel(is_arm: bool) -> Fix {
     let architecture = if is_arm { "arm64" } else { "amd64" };
     Fix {
         commands: vec![
-            format!("sudo apt install -t trixie-backports linux-image-{architecture}   # Debian 13"),
+            format!(
+                "sudo apt install -t trixie-backports linux-image-{architecture}   # Debian 13"
+            ),
             "sudo apt install linux-generic-hwe-22.04   # Ubuntu 22.04: 6.8 instead of 5.15"
                 .to_owned(),
             "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),
