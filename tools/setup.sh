@@ -180,6 +180,9 @@ missing_packages() {
     fi
     if [[ $1 == full ]]; then
         has debootstrap || [[ -x /usr/sbin/debootstrap ]] || echo debootstrap
+        # What writes and unpacks packages for RPM.
+        has rpmbuild || echo rpm
+        has cpio || echo cpio
         has udevadm || echo udev
     fi
 }
@@ -305,7 +308,7 @@ prepare_prometheus() {
     local found
     if [[ -n ${PEERLANE_PROMETHEUS:-} ]]; then
         say "Prometheus: $PEERLANE_PROMETHEUS, as PEERLANE_PROMETHEUS says"
-    elif found=$(tools/fetch-prometheus); then
+    elif found=$(tools/fetch-packages prometheus); then
         export PEERLANE_PROMETHEUS=$found
     else
         say 'warning: there are no node_exporter and prometheus_client to read gauges by'
@@ -333,7 +336,7 @@ prepare_extras() {
 
 # Downloads in parallel what the preparations below then find in the cache.
 fetch_together() {
-    local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' tools/fetch-prometheus tools/fetch-lspci)
+    local -a fetches=('tools/fetch-nvidia nvrtc' 'tools/fetch-nvidia cufile' 'tools/fetch-packages prometheus' tools/fetch-lspci)
     local fetch
     if [[ $1 == full ]]; then fetches+=('tools/fetch-kernel --older' 'tools/fetch-kernel --generic'); fi
     for fetch in "${fetches[@]}"; do

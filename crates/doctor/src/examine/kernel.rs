@@ -46,7 +46,7 @@ pub(super) fn examine(on: &mut Examination<'_>) {
         ),
         _ => (FindingKind::KernelTooOld, saw("/proc/sys/kernel/osrelease", release.clone())),
     };
-    let mut fix = another_kernel();
+    let mut fix = another_kernel(on.fabric.cpu.is_arm());
     let what = match by_own_way(on.fabric) {
         // Another kernel would take the only way.
         Some(_) if !has_other_memory => return,
@@ -99,10 +99,13 @@ fn by_own_way(fabric: &Fabric) -> Option<&Function> {
 }
 
 /// Kernels of distributions that have it (hipFile documentation, and their configurations).
-fn another_kernel() -> Fix {
+fn another_kernel(is_arm: bool) -> Fix {
+    let architecture = if is_arm { "arm64" } else { "amd64" };
     Fix {
         commands: vec![
-            "sudo apt install -t trixie-backports linux-image-amd64   # Debian 13".to_owned(),
+            format!(
+                "sudo apt install -t trixie-backports linux-image-{architecture}   # Debian 13"
+            ),
             "sudo apt install linux-generic-hwe-22.04   # Ubuntu 22.04: 6.8 instead of 5.15"
                 .to_owned(),
             "sudo apt install linux-image-generic   # Ubuntu 24.04".to_owned(),

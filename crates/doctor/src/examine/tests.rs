@@ -71,6 +71,18 @@ fn kernels_without_mappable_memory_are_found() {
 }
 
 #[test]
+fn kernel_fix_names_the_package_of_the_architecture() {
+    let old = ("'7.2.13'", "'6.1.0'");
+    let arm = ("'GenuineIntel'\nfamily = 6", "'CPU implementer 0x41'");
+    for (found, package) in
+        [(only(&[old]), "linux-image-amd64 "), (only(&[old, arm]), "linux-image-arm64 ")]
+    {
+        let fix = found.fix.expect("a fix");
+        assert!(fix.commands[0].contains(package), "{fix:?}");
+    }
+}
+
+#[test]
 fn refused_redirection_is_fixed_by_path() {
     let found = only(&[REDIRECTS]);
     assert_eq!((found.kind, found.cost), (FindingKind::AcsRedirect, Cost::Routes));

@@ -15,7 +15,7 @@ pub(crate) fn packages() -> Option<PathBuf> {
     let folder = std::env::var_os("PEERLANE_PROMETHEUS").filter(|folder| !folder.is_empty());
     if folder.is_none() {
         let reason = "PEERLANE_PROMETHEUS names no folder of Prometheus, node_exporter and \
-                      prometheus_client; tools/fetch-prometheus fills one";
+                      prometheus_client; tools/fetch-packages prometheus fills one";
         peerlane_testing::skip("prometheus", reason);
     }
     folder.map(PathBuf::from)
