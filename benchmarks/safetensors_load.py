@@ -170,6 +170,15 @@ def load(python, name, folder, framework):
     return json.loads(ran.text.strip().splitlines()[-1])
 
 
+def why_not(python, name, folder, framework):
+    """The last line that a loader says where it does not run at all; the first load warms its libraries up."""
+    try:
+        load(python, name, folder, framework)
+    except SystemExit as ended:
+        return str(ended.code).strip().splitlines()[-1]
+    return None
+
+
 def drop(folder):
     """Drops files from the page cache, and no others."""
     for path in folder.iterdir():
@@ -215,6 +224,10 @@ def main():
     order, times = random.Random(asked.seed), {}
     try:
         make(folder, asked.shape, asked.size, asked.seed)
+        skipped = {name: why for name in names if (why := why_not(asked.python, name, folder, asked.framework))}
+        names = [name for name in names if name not in skipped]
+        for name, why in skipped.items():
+            print(f"skipped: {name}: {why}")
         for state in ("cold", "warm"):
             # Direct reads are the same, warm or cold.
             others = ["fio"] if state == "cold" and shutil.which("fio") else []

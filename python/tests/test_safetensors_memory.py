@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -136,6 +137,29 @@ def test_a_real_control_group_is_read(files):
         assert ended.returncode == 0 and f"{group} allows {24 << 20}" in ended.stdout, ended
     finally:
         group.rmdir()
+
+
+CUT = """
+import os, sys
+from peerlane import safetensors
+tensors = safetensors.load(sys.argv[1], mapped=sys.argv[2] == "mapped")
+print(tensors.route, flush=True)
+os.truncate(sys.argv[1], 5000)
+print(int(tensors["rows"].view("u1").max()))
+"""
+
+
+@pytest.mark.parametrize("how", ["mapped", "copied"])
+def test_a_file_that_is_cut_later_ends_a_process_that_maps_it(files, how):
+    path = files / "model.safetensors"
+    path.read_bytes()
+    ended = subprocess.run([sys.executable, "-c", CUT, str(path), how], capture_output=True, text=True, check=False)
+    route, *rest = ended.stdout.split()
+    if route == "mapped":
+        assert ended.returncode == -signal.SIGBUS and not rest
+    else:
+        assert ended.returncode == 0 and rest == ["255"]
+    assert how == "mapped" or route != "mapped"
 
 
 def test_a_tensor_that_is_kept_keeps_no_file(files, held):

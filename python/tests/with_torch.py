@@ -5,6 +5,7 @@ Run by ``tools/test-python --torch``, not with the other tests: it needs PyTorch
 
 from __future__ import annotations
 
+import io
 import os
 import pathlib
 import socket
@@ -65,6 +66,18 @@ def test_copies_of_a_stream_share_no_memory(file):
     kept = dict(safetensors.open(file, mapped=False, memory="32M").stream())
     storages = {tensor.untyped_storage().data_ptr() for tensor in kept.values() if tensor.numel()}
     assert len(storages) == len(kept) - 1
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_tensor_that_is_saved_is_saved_alone(file, mapped):
+    file.read_bytes()
+    found = safetensors.open(file, mapped=mapped).load()
+    saved = io.BytesIO()
+    torch.save(found["uint16"], saved)
+    assert saved.tell() < 20_000 < found["large"].nbytes
+    # Tensors that share memory are refused by the format's own writer; and the file is the one that is mapped.
+    save_file(found, file)
+    equal(load_file(file), values())
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, "float16", "torch.float16"])

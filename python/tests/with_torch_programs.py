@@ -155,6 +155,8 @@ def test_vllm_serves_what_its_own_loader_loads(llama, version):
     expected = serve(llama, "safetensors", place)
     if "TOKENS" not in expected:
         pytest.skip(f"vLLM does not run here: {expected.strip().splitlines()[-1]}")
+    copied = serve(llama, "peerlane", place, mapped=False, memory="1M")
+    assert copied.split("TOKENS")[1] == expected.split("TOKENS")[1] and "0.003 GB mapped" not in copied
     found = serve(llama, "peerlane", place, memory="1M")
     assert "TOKENS" in found, found
     assert found.split("TOKENS")[1] == expected.split("TOKENS")[1]
