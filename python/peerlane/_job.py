@@ -5,18 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from ._pieces import BITS, SMALL, STRETCH, Part, PartKind, Piece, Step, parts
+from . import _limits
+from ._pieces import BITS, SCRATCH, SMALL, STRETCH, Part, PartKind, Piece, Step, parts
 from ._progress import Teller
 from ._reader import Reading
 from ._reading import Fill, Source, Stopped, Tally, batches, populate, started
 from ._shards import Shard
-from ._views import MEMORY_HINT, Views
-from .errors import PeerlaneError
+from ._views import Views
+from .errors import OutOfMemory
 
 PAGE = 4096
 """Unit in which places of host memory agree with those of files."""
@@ -47,7 +48,7 @@ class Job:
         may_map: bool,
         tally: Tally,
     ) -> None:
-        for one in wanted:
+        for one in {one.dtype: one for one in wanted}.values():
             views.check(one)
         self._views, self._source = views, source
         self.tally = Tally(tally)
@@ -69,18 +70,33 @@ class Job:
         """Routes of bytes so far."""
         return "+".join(self.tally.routes)
 
-    def fill(self, batch: Iterable[Part], teller: Teller) -> list[Filled]:
+    def fill(self, batch: Sequence[Part], teller: Teller) -> list[Filled]:
         """Parts in memory, all read at the same time."""
         begun = time.monotonic()
+        if not self._views.is_gpu:
+            _limits.check(self.cost(batch))
         placed = [self.place(part) for part in batch]
-        stretched = [one for one in placed if one.part.kind is PartKind.STRETCHES]
         fills = [fill for one in placed for fill in _fills(one)]
-        for steps in zip_longest(*(one.part.steps() for one in stretched)) if stretched else [()]:
-            together = [(one, step) for one, step in zip(stretched, steps, strict=True) if step]
-            self._read(together, fills, teller)
-            fills = []
+        for stretched in batches(placed, SCRATCH, lambda one: one.part.scratch):
+            stretched = [one for one in stretched if one.part.scratch]
+            for steps in zip_longest(*(one.part.steps() for one in stretched)):
+                together = [(one, step) for one, step in zip(stretched, steps, strict=True) if step]
+                self._read(together, fills, teller)
+                fills = []
+        if fills:
+            self._read([], fills, teller)
         self.tally.spend(time.monotonic() - begun)
         return placed
+
+    @staticmethod
+    def scratch(batch: Sequence[Part]) -> int:
+        """Bytes of memory that parts take while they are read together, in addition to their own."""
+        together = batches(batch, SCRATCH, lambda part: part.scratch)
+        return max((sum(part.scratch for part in some) for some in together), default=0)
+
+    def cost(self, batch: Sequence[Part]) -> int:
+        """Bytes of memory that parts take while they are read together."""
+        return sum(part.length for part in batch) + self.scratch(batch)
 
     def _read(self, steps: list[tuple[Filled, Step]], fills: list[Fill], teller: Teller) -> None:
         """Reads ranges to their place, and a step of each tensor that is read by way of scratch memory."""
@@ -130,28 +146,34 @@ class Job:
         """A tensor of a part, for the caller."""
         try:
             return self._take(filled, number, teller)
-        except MemoryError as error:
+        except OutOfMemory:
+            raise
+        except (MemoryError, RuntimeError) as error:
+            # PyTorch raises a RuntimeError by its allocator of host memory.
+            if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+                raise
             name = filled.part.pieces[number].name
             words = [f"cannot have host memory for tensor {name!r}", str(error)]
-            raise PeerlaneError(words, hint=MEMORY_HINT) from error
+            raise OutOfMemory(words, hint=_limits.MEMORY_HINT) from error
 
     def _take(self, filled: Filled, number: int, teller: Teller | None) -> Any:
         part, memory, at = filled
         one = part.pieces[number]
+        size = one.bytes
         begin = at + one.begin - part.begin
         is_cast = part.width > 0
         if part.kind is PartKind.MAPPED:
             if one.runs > 1:
                 is_cast = self._width(one) > 0 and not _is_misaligned(one)
-                length = one.bytes * 8 // BITS[one.dtype] * self._views.cast_width if is_cast else one.bytes
+                length = size * 8 // BITS[one.dtype] * self._views.cast_width if is_cast else size
                 whole = self._views.allocate(length, 0)
                 step = Step(one.begin, one.runs, one.run, one.stride, False, 0)
                 self._views.gather(memory, begin, step, whole, one, is_cast=is_cast)
                 memory, begin = whole, 0
-            elif one.bytes >= SMALL:
-                populate(memory, begin, one.bytes)
+            elif size >= SMALL:
+                populate(memory, begin, size)
             if teller is not None:
-                teller.add(one.bytes)
+                teller.add(size)
         tensor = self._views.tensor(memory, begin, one, is_cast=is_cast)
         if part.kind is PartKind.GROUP:
             tensor = self._views.own(tensor)
@@ -161,7 +183,7 @@ class Job:
                 before, tensor = tensor, self._views.cast(tensor)
                 del before
             cast = f"{one.dtype} to {str(tensor.dtype).removeprefix('torch.')}"
-        self.tally.count_out(one.bytes, cast)
+        self.tally.count_out(size, cast)
         return tensor
 
 
@@ -263,7 +285,7 @@ class Ahead:
 
     def give(self, part: Part) -> None:
         """Says that all tensors of a part are the caller's."""
-        self._budget.give(part.cost)
+        self._budget.give(part.length)
 
     def close(self) -> None:
         """Ends the thread."""
@@ -281,8 +303,9 @@ class Ahead:
         try:
             with context:
                 for batch in self._batches:
-                    self._budget.take(sum(part.cost for part in batch))
+                    self._budget.take(self._job.cost(batch))
                     filled = self._job.fill(batch, self._teller)
+                    self._budget.give(self._job.scratch(batch))
                     with self._changed:
                         self._ready.extend(filled)
                         self._changed.notify_all()

@@ -13,7 +13,7 @@ from ._job import Ahead, Filled, Job
 from ._pieces import REQUEST, Cut, Part, PartKind, Piece, piece, pieces
 from ._progress import Progress, Teller
 from ._reader import NOTHING, Reading, warn
-from ._reading import SAMPLES, Source, Tally
+from ._reading import ABSENT_MAX, SAMPLES, Source, Tally
 from ._shards import Catalogue, TensorInfo
 from ._types import Size
 from ._views import Views
@@ -269,14 +269,14 @@ class Model:
             [(_, tensor)] = self._stream(job)
             return tensor
         [filled] = job.fill(job.parts, Teller(None, 0, str))
-        job.tally.rise(filled.part.cost)
+        job.tally.rise(job.cost(job.parts))
         self._warn(job, 4)
         return job.take(filled, 0)
 
     def _all(self, job: Job) -> dict[str, Any]:
         teller = Teller(self._progress, job.total, lambda: job.route)
         tensors = {}
-        job.tally.rise(sum(part.cost for part in job.parts))
+        job.tally.rise(job.cost(job.parts))
         try:
             for filled in job.fill(job.parts, teller):
                 for number, one in enumerate(filled.part.pieces):
@@ -356,7 +356,8 @@ class Model:
 
     def _on_host(self, job: Job, shard: int) -> tuple[str, str]:
         if job.mapped.get(shard):
-            return "mapped", f"each of {SAMPLES} places of the file that were looked up is in the page cache"
+            found = SAMPLES - ABSENT_MAX
+            return "mapped", f"of {SAMPLES} places of the file {found} at least are in the page cache"
         if not self._source.is_direct(shard):
             return "page cache", "it takes no direct I/O"
         if self._may_map:

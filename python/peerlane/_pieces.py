@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from math import gcd, prod
 from operator import index
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from ._shards import Catalogue, Entry
 from .errors import BadInput
+
+if TYPE_CHECKING:
+    from ._shards import Catalogue
 
 BITS = {
     "BOOL": 8, "U8": 8, "I8": 8, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F8_E4M3FNUZ": 8,
@@ -21,7 +24,7 @@ BITS = {
 SMALL = 1 << 20
 """A stream reads neighbours below this size together, and hands out copies of them."""
 GROUP = 16 << 20
-"""Bytes of small neighbours that are read together."""
+"""Bytes of neighbours that are read together: one that is kept keeps the memory of no more."""
 GAP = 4096
 """Bytes between two ranges that are read with them rather than in two requests."""
 REQUEST = 24 << 10
@@ -32,8 +35,10 @@ with the run itself (29 November 2026, two busy cores, one virtual disk, page ca
 """
 BLOCK = 4096
 """Unit of what a drive reads: its physical sector, and a page of the page cache."""
-STRETCH = 32 << 20
+STRETCH = 8 << 20
 """Bytes of a tensor that are read at a time where only its columns are wanted."""
+SCRATCH = 8 * STRETCH
+"""Bytes of several tensors that are read in that way at the same time."""
 
 Cut: TypeAlias = tuple[int, int, int]
 """A part of a tensor: dimension, begin, end."""
@@ -82,11 +87,11 @@ class Piece(NamedTuple):
         return self.in_blocks + self.runs * REQUEST < self.end - self.begin
 
 
-def piece(entry: Entry, cut: Cut | None = None) -> Piece:
+def piece(whole: Piece, cut: Cut | None = None) -> Piece:
     """A tensor, or the part of it from ``begin`` to ``end`` along a dimension."""
-    name, dtype, shape, shard, begin, end = entry
     if cut is None:
-        return Piece(name, dtype, shape, shard, begin, end - begin, 1, end - begin)
+        return whole
+    name, dtype, shape, shard, begin, *_ = whole
     dim, first, last = _numbers(name, cut)
     dim = dim + len(shape) if dim < 0 else dim
     if not 0 <= dim < len(shape):
@@ -127,6 +132,8 @@ def pieces(
     """What is asked for, in the order of the names, or else of the files."""
     if isinstance(names, str):
         raise BadInput([f"names: a list of names is needed, not {names!r}"])
+    if names is None and not slices:
+        return list(catalogue.entries.values())
     slices = slices or {}
     chosen = list(catalogue.entries) if names is None else list(names)
     if len(set(chosen)) != len(chosen):
@@ -177,7 +184,8 @@ class Step(NamedTuple):
         return self.pitch * (self.runs - 1) + self.run
 
 
-class Part(NamedTuple):
+@dataclass(slots=True)
+class Part:
     """A range of one file that is read in one go, and the tensors in it."""
 
     kind: PartKind
@@ -298,10 +306,10 @@ def _joined(part: Part, one: Piece, is_apart: bool, mapped: bool, bound: int) ->
     if not mapped:
         is_next = part.end <= one.begin <= part.end + GAP
         is_range = part.kind is PartKind.RANGE and not is_apart
-        limit = min(GROUP, bound)
         is_group = part.kind is PartKind.GROUP and one.bytes < SMALL
-        fits = is_range or (is_group and one.end - part.begin <= limit)
+        fits = (is_range or is_group) and one.end - part.begin <= min(GROUP, bound)
         if one.runs > 1 or not is_next or not fits:
             return None
     part.pieces.append(one)
-    return part._replace(begin=min(part.begin, one.begin), end=max(part.end, one.end))
+    part.begin, part.end = min(part.begin, one.begin), max(part.end, one.end)
+    return part

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from errno import ENOMEM
 from io import FileIO
 from itertools import groupby
 from pathlib import Path
@@ -15,11 +16,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from . import _peerlane
 from ._reader import NOTHING, TIMEOUT, Reader, Reading
-from .errors import PeerlaneError
+from .errors import OutOfMemory, PeerlaneError
 
 T = TypeVar("T")
 SAMPLES = 64
-"""Places of a file that are looked up in the page cache: a file that is not in it answers at the first."""
+"""Places of a file that are looked up in the page cache."""
+ABSENT_MAX = 4
+"""Places that may be absent from it, since kernels reclaim single pages of files that are cached for long."""
 STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
@@ -30,6 +33,8 @@ TOGETHER = 256 << 10
 """Bytes of small ranges that a thread takes at a time."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
+STACK = 8 << 20
+"""Bytes of a thread's stack."""
 POPULATE_READ = 22
 """``MADV_POPULATE_READ`` of Linux 5.14, which the module ``mmap`` has no name for."""
 
@@ -141,7 +146,7 @@ class Source:
             except ValueError as error:
                 raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
             except OSError as error:
-                raise PeerlaneError([f"cannot map {self.paths[shard]}", str(error)]) from error
+                raise _failed(f"cannot map {self.paths[shard]}", error) from error
         return memoryview(memory), begin - page
 
     def fill(
@@ -243,7 +248,7 @@ class Source:
         try:
             scratch = memoryview(mmap.mmap(-1, max(fill.length for fill in fills) + 2 * block))
         except OSError as error:
-            raise PeerlaneError([f"cannot have memory to read {reader.path}", str(error)]) from error
+            raise _failed(f"cannot have memory to read {reader.path}", error) from error
         read = done = 0
         with self._open(shard, os.O_DIRECT if reader.is_direct else 0) as file:
             for fill in fills:
@@ -254,7 +259,7 @@ class Source:
                 try:
                     count = os.preadv(file.fileno(), [scratch[: -(-end // block) * block]], first)
                 except OSError as error:
-                    raise PeerlaneError([f"cannot read {reader.path}", str(error)]) from error
+                    raise _failed(f"cannot read {reader.path}", error) from error
                 if count < end:
                     raise PeerlaneError([f"{reader.path} became shorter while it was read"])
                 fill.memory[:] = scratch[at:end]
@@ -292,6 +297,11 @@ class Source:
         told(total - last)
 
 
+def _failed(tried: str, error: OSError) -> PeerlaneError:
+    kind = OutOfMemory if error.errno == ENOMEM else PeerlaneError
+    return kind([tried, str(error)])
+
+
 def populate(memory: Any, begin: int, length: int) -> None:
     """Has pages of a mapping that lie in the page cache mapped at once."""
     page = begin // mmap.PAGESIZE * mmap.PAGESIZE
@@ -304,9 +314,18 @@ def started(start: Callable[[], T]) -> T:
     try:
         return start()
     except RuntimeError as error:
-        raise PeerlaneError(
-            ["cannot start a thread that reads files", str(error)], hint="ulimit -u -v shows the limits"
-        ) from error
+        words = ["cannot start a thread that reads files", str(error)]
+        kind = PeerlaneError if _has_room(STACK) else OutOfMemory
+        raise kind(words, hint="ulimit -u -v shows the limits") from error
+
+
+def _has_room(size: int) -> bool:
+    """Whether memory of a size can be had."""
+    try:
+        mmap.mmap(-1, size).close()
+    except OSError:
+        return False
+    return True
 
 
 def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterator[list[T]]:
@@ -350,12 +369,17 @@ def _is_cached(file: int, size: int) -> bool:
     """
     try:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
-        return all(
-            os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
-            for offset in _places(size)
-        )
     except OSError:
         return False
+    absent = 0
+    for offset in _places(size):
+        try:
+            absent += os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) != 1
+        except OSError:
+            absent += 1
+        if absent > ABSENT_MAX:
+            return False
+    return True
 
 
 def _places(size: int) -> Iterable[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from . import _peerlane
+from ._pieces import Piece
 from ._types import Path as AnyPath
 from .errors import BadInput
 
@@ -35,19 +36,6 @@ class TensorInfo(NamedTuple):
     file: str
 
 
-class Entry(NamedTuple):
-    """A tensor, and where its bytes lie."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    shard: int
-    """Number of the file."""
-    begin: int
-    """Byte of the file where it begins."""
-    end: int
-
-
 class Shard(NamedTuple):
     """A file with its header read."""
 
@@ -67,7 +55,7 @@ class Catalogue:
         except OSError as error:
             raise BadInput([f"cannot read {paths}", str(error)]) from error
         self.shards: list[Shard] = []
-        self.entries: dict[str, Entry] = {}
+        self.entries: dict[str, Piece] = {}
         for path in found:
             self._add(path, _header(path))
         for name, file in (wanted or {}).items():
@@ -79,16 +67,15 @@ class Catalogue:
     def _add(self, path: Path, header: dict[str, Any]) -> None:
         start, number = header["start"], len(self.shards)
         self.shards.append(Shard(path, start, header["size"], header["metadata"] or {}))
-        for one in header["tensors"]:
-            name = one["name"]
-            if name in self.entries:
-                other = self.shards[self.entries[name].shard].path
+        entries = self.entries
+        for name, dtype, shape, begin, end in header["tensors"]:
+            if name in entries:
+                other = self.shards[entries[name].shard].path
                 raise BadInput([f"tensor {name!r} is in {other} and in {path}"])
-            begin, end = start + one["begin"], start + one["end"]
-            shape = tuple(one["shape"])
-            self.entries[name] = Entry(name, one["dtype"], shape, number, begin, end)
+            size = end - begin
+            entries[name] = Piece(name, dtype, tuple(shape), number, start + begin, size, 1, size)
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> Piece:
         """The tensor of a name."""
         found = self.entries.get(name)
         if found is None:
@@ -99,7 +86,7 @@ class Catalogue:
         """What the file says of a tensor."""
         entry = self.entry(name)
         file = str(self.shards[entry.shard].path)
-        return TensorInfo(entry.dtype, entry.shape, entry.end - entry.begin, file)
+        return TensorInfo(entry.dtype, entry.shape, entry.bytes, file)
 
     @property
     def metadata(self) -> dict[str, str]:

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from math import prod
 from typing import Any, Protocol
 
+from ._limits import MEMORY_HINT
 from ._pieces import BITS, Piece, Step
-from .errors import BadInput, PeerlaneError
+from .errors import BadInput, OutOfMemory
 
 NUMPY = {
     "BOOL": "bool", "U8": "uint8", "I8": "int8", "U16": "uint16", "I16": "int16", "F16": "float16",
@@ -34,8 +35,6 @@ CAST = {"F16", "BF16", "F32", "F64"}
 """Types that ``dtype=`` changes: numbers of fewer bits mean nothing without their scales."""
 
 TYPE_HINT = "name a type of numbers, e.g. float32 or bfloat16"
-
-MEMORY_HINT = "a stream with a smaller memory=, or slices, need less"
 
 HUGE = 2 << 20
 """Bytes from which on pages of host memory may be huge."""
@@ -87,7 +86,7 @@ class _HostMemory:
         try:
             memory = mmap.mmap(-1, max(1, phase + length), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:
-            raise PeerlaneError(
+            raise OutOfMemory(
                 [f"cannot have {length} bytes of host memory for tensors", str(error)],
                 hint=MEMORY_HINT,
             ) from error
@@ -185,6 +184,7 @@ class TorchViews(_HostMemory):
         if kind not in ("cpu", "cuda") or (number and not number.isdecimal()):
             raise BadInput([f"device: cpu, cuda or cuda:0 and so on is needed, not {device!r}"])
         self._torch = _module("torch", "torch")
+        self._types: dict[str, Any] = {}
         self.device = device
         self.is_gpu = kind == "cuda"
         if self.is_gpu:
@@ -215,7 +215,12 @@ class TorchViews(_HostMemory):
         dtype, shape = self._cast if is_cast else self._dtype(piece), _shape(piece)
         if not piece.bytes:
             return self._torch.empty(shape, dtype=dtype, device=self.device)
-        raw = self.flat(memory)[begin : begin + prod(shape) * dtype.itemsize]
+        count = prod(shape)
+        if not self.is_gpu and not begin % dtype.itemsize:
+            # Of the whole memory it would be a part, all of which torch.save writes.
+            found = self._torch.frombuffer(memory, dtype=dtype, count=count, offset=begin)
+            return found if shape == (count,) else found.view(shape)
+        raw = self.flat(memory)[begin : begin + count * dtype.itemsize]
         if begin % dtype.itemsize:
             raw = raw.clone()
         return raw.view(dtype).reshape(shape)
@@ -254,7 +259,9 @@ class TorchViews(_HostMemory):
         return self._torch.uint8 if found is None and BITS.get(name, 16) <= 8 else found
 
     def _dtype(self, piece: Piece) -> Any:
-        found = self.dtype(piece.dtype)
+        found = self._types.get(piece.dtype)
+        if found is None:
+            found = self._types[piece.dtype] = self.dtype(piece.dtype)
         if found is None:
             raise _lacking("this PyTorch", piece)
         return found

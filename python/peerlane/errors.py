@@ -8,6 +8,7 @@ Class                     Status  Meaning
 :class:`Refused`          2       Something blocks it; nothing was changed
 :class:`NotPossible`      77      Not possible on this machine; nothing was changed
 :class:`CudaUnavailable`  77      The memory is that of a GPU, and there is no driver or no GPU
+:class:`OutOfMemory`      2       No host memory is left; also a ``MemoryError``
 :class:`DataDiffers`      1       The content at the target is not that of the source
 :class:`Interrupted`      130     Ctrl-C; a ``KeyboardInterrupt``, and no :class:`PeerlaneError`
 ========================  ======  ==============================================================
@@ -23,6 +24,7 @@ __all__ = [
     "DataDiffers",
     "Interrupted",
     "NotPossible",
+    "OutOfMemory",
     "PeerlaneError",
     "Refused",
     "RouteWarning",
@@ -89,6 +91,10 @@ class NotPossible(PeerlaneError):
 
 class CudaUnavailable(NotPossible):
     """The memory is that of a GPU, and there is no driver or no GPU."""
+
+
+class OutOfMemory(PeerlaneError, MemoryError):
+    """No host memory is left within the limits of this process; nothing was handed out."""
 
 
 class DataDiffers(PeerlaneError):

@@ -3,15 +3,19 @@
     import peerlane.fastsafetensors
     peerlane.fastsafetensors.use()
 
-From then on all loaders of fastsafetensors in this process, those of vLLM and SGLang among them, read files into
-the memory that they allocate by the routes of :mod:`peerlane.safetensors`. Without ``use`` the copier is named:
-``BaseSafeTensorsFileLoader(group, device, copier_type="peerlane")``.
+From then on all loaders of fastsafetensors in this process read files into the memory that they allocate by the
+routes of :mod:`peerlane.safetensors`. Without ``use`` the copier is named:
+``BaseSafeTensorsFileLoader(group, device, copier_type="peerlane")``. SGLang loads in processes of its own, in which its
+plugins are called:
+
+    SGLANG_PLUGINS=peerlane python -m sglang.launch_server --model-path MODEL --load-format fastsafetensors
 """
 
 from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -32,7 +36,7 @@ except ImportError as error:
 from ._reading import Fill, Source, Tally
 from .errors import BadInput
 
-__all__ = ["PeerlaneCopier", "use"]
+__all__ = ["PeerlaneCopier", "use", "use_in_sglang"]
 
 LOG = logging.getLogger("peerlane")
 
@@ -167,6 +171,12 @@ def use(pinned: str | None = None) -> None:
         register_copier_constructor(name, PeerlaneCopier)(
             lambda device, **_: _constructor(device, pinned)
         )
+
+
+def use_in_sglang() -> None:
+    """Does so as a plugin of SGLang, where ``SGLANG_PLUGINS`` names it: without the variable SGLang calls all."""
+    if "peerlane" in [name.strip() for name in os.environ.get("SGLANG_PLUGINS", "").split(",")]:
+        use()
 
 
 @register_copier_constructor("peerlane", PeerlaneCopier)

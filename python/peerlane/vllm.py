@@ -3,8 +3,8 @@
     vllm serve MODEL --load-format peerlane
 
 vLLM finds it by itself where the package is installed. Options, as JSON by ``--model-loader-extra-config``:
-``memory`` and ``pinned``, as :func:`peerlane.safetensors.open` has them; ``broadcast``, with which each rank of tensor
-parallelism reads its share of the files and sends it to the others.
+``mapped``, ``memory`` and ``pinned``, as :func:`peerlane.safetensors.open` has them; ``broadcast``, with which each
+rank of tensor parallelism reads its share of the files and sends it to the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .errors import BadInput
 
 __all__ = ["register"]
 
-OPTIONS = {"broadcast", "memory", "pinned"}
+OPTIONS = {"broadcast", "mapped", "memory", "pinned"}
 
 
 def register() -> None:

@@ -1,6 +1,7 @@
 //! Errors of the library as exceptions of `peerlane.errors`.
 
 use std::error::Error;
+use std::io;
 
 use peerlane::load::LoadError;
 use peerlane::machines::MachineError;
@@ -22,6 +23,8 @@ pub(crate) enum ExceptionKind {
     NotPossible,
     /// CUDA memory, which is not here.
     CudaUnavailable,
+    /// The system has no memory left.
+    OutOfMemory,
     /// The content at the target is not that of the source.
     DataDiffers,
     /// A wish to stop came.
@@ -36,6 +39,7 @@ impl ExceptionKind {
             Self::Refused => "Refused",
             Self::NotPossible => "NotPossible",
             Self::CudaUnavailable => "CudaUnavailable",
+            Self::OutOfMemory => "OutOfMemory",
             Self::DataDiffers => "DataDiffers",
             Self::Interrupted => "Interrupted",
         }
@@ -59,13 +63,16 @@ impl ErrorDetails {
         Self { kind, causes: vec![words.into()], hint: None, journal: None, progress: None }
     }
 
-    /// The words of an error and of its causes.
+    /// The words of an error and of its causes; the kind is another where memory was what lacked.
     pub(crate) fn from_error(kind: ExceptionKind, error: &(dyn Error + 'static)) -> Self {
         let mut problem = Self::new(kind, error.to_string());
-        let mut next = error.source();
+        let mut next = Some(error);
         while let Some(cause) = next {
-            problem.causes.push(cause.to_string());
+            if is_out_of_memory(cause) {
+                problem.kind = ExceptionKind::OutOfMemory;
+            }
             next = cause.source();
+            problem.causes.extend(next.map(ToString::to_string));
         }
         problem
     }
@@ -96,6 +103,10 @@ impl ErrorDetails {
         let class = py.import("peerlane.errors")?.getattr(self.kind.class())?;
         Ok(PyErr::from_value(class.call((self.causes.clone(),), Some(&more))?))
     }
+}
+
+fn is_out_of_memory(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
 impl From<ErrorDetails> for PyErr {

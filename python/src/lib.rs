@@ -1,8 +1,8 @@
 //! The Rust side of the Python package: arguments in, the library called without the GIL, JSON out.
 //!
 //! It decides nothing. Words for people, records as dicts and what is convenient are in
-//! `peerlane/*.py`. [`ffi`] is the only file with `unsafe` written by hand; what PyO3's macros
-//! expand to is theirs.
+//! `peerlane/*.py`. [`ffi`] and [`reserve`] are the only files with `unsafe` written by hand; what
+//! PyO3's macros expand to is theirs.
 #![deny(unsafe_code)]
 
 mod arguments;
@@ -17,6 +17,8 @@ mod ffi;
 mod load;
 mod machine;
 mod reader;
+#[allow(unsafe_code)]
+mod reserve;
 mod safetensors;
 mod scan;
 mod watch;
@@ -30,6 +32,9 @@ use {
 };
 
 use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: reserve::ReserveAllocator = reserve::ReserveAllocator;
 
 /// The Rust side of the package `peerlane`; use that.
 #[pymodule]

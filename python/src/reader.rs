@@ -13,7 +13,11 @@ use pyo3::types::PyDict;
 use crate::buffer::{self, BufferTarget};
 use crate::error::ErrorDetails;
 use crate::load;
+use crate::reserve::headroom;
 use crate::watch::PyWatch;
+
+/// Bytes that the description of a large server takes while it is made.
+const MACHINE_BYTES: usize = 16 << 20;
 
 /// This machine as it was when the first file was opened. Opening a path asks the system about the path
 /// itself; to look at all devices again for each of many files would take longer than reading them.
@@ -22,6 +26,7 @@ fn machine() -> Result<&'static Fabric, ErrorDetails> {
     if let Some(machine) = MACHINE.get() {
         return Ok(machine);
     }
+    headroom("look at this machine", MACHINE_BYTES)?;
     let machine = machines::read(MachineSource::Here, LookDepth::Quiet)?;
     Ok(MACHINE.get_or_init(|| machine))
 }

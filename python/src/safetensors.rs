@@ -13,11 +13,14 @@ use serde_json::json;
 
 use crate::error::{ErrorDetails, ExceptionKind};
 use crate::machine::json as text;
+use crate::reserve::headroom;
 
 /// Bytes of the length that a file begins with.
 const LENGTH: u64 = 8;
 /// The longest header that the format's own readers take (safetensors 0.8, `MAX_HEADER_SIZE`).
 const HEADER_MAX: u64 = 100_000_000;
+/// Bytes of memory for a byte of a header: about 130 bytes of text a tensor become 1,100 of keys, maps and text.
+const IN_MEMORY: usize = 8;
 /// The first bytes of the text that Git LFS leaves in place of a file.
 const LFS_POINTER: [u8; 8] = *b"version ";
 /// Hint for a file whose beginning makes no sense.
@@ -67,7 +70,8 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// The header of a file as JSON: where data begins, and tensors with their bytes from there on.
+/// The header of a file as JSON: where data begins, and of each tensor name, type, shape, and its first byte and last
+/// byte from there on.
 #[pyfunction]
 pub(crate) fn safetensors_header(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     Ok(py.detach(|| header(&path))?)
@@ -100,6 +104,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         let words = format!("it says that it is {length} bytes long; the file has {}", facts.len());
         return Err(refused(&words).hint(Some(CUT)));
     }
+    headroom(&what, usize::try_from(length).unwrap_or(usize::MAX).saturating_mul(IN_MEMORY))?;
     let mut bytes = Vec::new();
     file.take(length).read_to_end(&mut bytes).map_err(failed)?;
     let metadata: Metadata = serde_json::from_slice(&bytes)
@@ -122,7 +127,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
             let info = metadata.info(&name)?;
             let (begin, end) = info.data_offsets;
             let dtype = info.dtype;
-            Some(json!({ "name": name, "dtype": dtype, "shape": info.shape, "begin": begin, "end": end }))
+            Some(json!([name, dtype, info.shape, begin, end]))
         })
         .collect();
     text(

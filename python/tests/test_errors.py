@@ -19,6 +19,7 @@ def test_every_class_has_the_status_of_the_program():
         "DataDiffers": 1,
         "Interrupted": 130,
         "NotPossible": 77,
+        "OutOfMemory": 2,
         "PeerlaneError": 2,
         "Refused": 2,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import mmap
+import resource
 import sys
 import threading
 
@@ -187,3 +188,13 @@ def test_what_cannot_be_read_is_refused(path):
 def test_numbers_out_of_bounds_are_refused(source, arguments):
     with pytest.raises(peerlane.BadInput):
         peerlane.Reader(source).read_into(bytearray(1), **arguments)
+
+
+def test_files_are_opened_without_a_child_process(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(bytes(8192))
+    # What is asked of the machine is asked once.
+    peerlane.Reader(path)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    assert peerlane.Reader(path).read_into(bytearray(8192)).bytes == 8192
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt == before, "a fork copies all tables of pages"

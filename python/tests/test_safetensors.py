@@ -650,6 +650,6 @@ def test_types_that_numpy_lacks_are_refused(dtype):
 @pytest.mark.parametrize(("gap", "count"), [(_pieces.GAP, 1), (_pieces.GAP + 1, 2)])
 def test_ranges_with_a_small_gap_are_read_together(gap, count):
     begin = 64 + gap
-    entries = [("a", "U8", (64,), 0, 0, 64), ("b", "U8", (64,), 0, begin, begin + 64)]
-    found = list(_pieces.parts(map(_pieces.piece, entries), False, lambda shard: False))
+    pieces = [_pieces.Piece(name, "U8", (64,), 0, at, 64, 1, 64) for name, at in (("a", 0), ("b", begin))]
+    found = list(_pieces.parts(pieces, False, lambda shard: False))
     assert len(found) == count

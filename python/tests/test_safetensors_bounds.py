@@ -98,6 +98,8 @@ import os, resource, signal, sys
 import numpy as np
 import peerlane
 from peerlane import _progress, _reading, safetensors
+# A shell that runs the tests behind others has it ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 kind, path, what, argument = sys.argv[1:5]
 values = np.random.default_rng(5).random((64, 65536), "f4")
 def told(progress):
@@ -144,9 +146,7 @@ def test_full_memory_is_an_error_and_hands_out_nothing(floats, kind):
     for room in (0, 1, 5, 9, 17, 30, 60, 500):
         ended = loading(floats[0], kind, "room", room << 20)
         said.append(ended.stdout)
-        # Rust ends a process that has no memory left for some KiB; then nothing was handed out either.
-        is_ended = ended.returncode == -signal.SIGABRT and "memory allocation of" in ended.stderr
-        assert ended.returncode == 0 or (is_ended and not ended.stdout), (room, ended)
+        assert ended.returncode == 0, (room, ended)
         assert not ended.stdout.startswith("refused") or "hint: " in ended.stdout, ended
     assert said[0].startswith("refused:") and said[-1] == "all\n", said
 

@@ -1,0 +1,68 @@
+"""Limits of host memory that the kernel enforces by ending a process: those of control groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from .errors import OutOfMemory
+
+ROOT = Path("/sys/fs/cgroup")
+PROC = Path("/proc")
+MEMORY_HINT = "a stream with a smaller memory=, or slices, need less"
+SIZE_MIN = 16 << 20
+"""Bytes below which no limit is looked up: the answer takes some 0.1 ms."""
+
+
+def check(size: int) -> None:
+    """Refuses memory that a control group of this process cannot have, whatever it drops of the page cache.
+
+    Without this the kernel ends the process amid the load. Machines with swap are not judged.
+    """
+    if size < SIZE_MIN or _has_swap():
+        return
+    for group, limit, used in _groups():
+        if size > limit - used:
+            words = f"the control group {group} allows {limit}, of which {used} are in use"
+            raise OutOfMemory([f"cannot have {size} bytes of host memory for tensors", words], hint=MEMORY_HINT)
+
+
+def _has_swap() -> bool:
+    try:
+        return len((PROC / "swaps").read_text().splitlines()) > 1
+    except OSError:
+        return False
+
+
+def _groups() -> Iterator[tuple[Path, int, int]]:
+    """Groups of this process with a limit: the limit, and bytes in use that only swap could free."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            root, limit, key = ROOT, "memory.max", "anon"
+        elif "memory" in controllers.split(","):
+            root, limit, key = ROOT / "memory", "memory.limit_in_bytes", "total_rss"
+        else:
+            continue
+        group = root / path.lstrip("/")
+        # In a container the path may be that of the host, and the root is the container's own group.
+        for one in (group, *group.parents):
+            if one.is_relative_to(root):
+                found = _numbers(one, limit, key)
+                if found is not None:
+                    yield one, *found
+
+
+def _numbers(group: Path, limit: str, key: str) -> tuple[int, int] | None:
+    """The limit of a group and what it uses, if it says both."""
+    try:
+        bound = int((group / limit).read_text())
+        stat = (group / "memory.stat").read_text().splitlines()
+        used = next(int(line.split()[1]) for line in stat if line.split()[0] == key)
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    return bound, used
