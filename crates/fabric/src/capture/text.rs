@@ -407,10 +407,9 @@ fn is_version(before: &str) -> bool {
 
 /// Returns whether a word with this text after it is the user of an account: `alice@gpu07`.
 fn is_account(word: &str, after: &str) -> bool {
-    let mut after = after.chars();
-    after.next() == Some('@')
-        && after.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && !word.is_empty()
+    let Some(host) = after.strip_prefix('@').filter(|_| !word.is_empty()) else { return false };
+    let is_journal = host.split_whitespace().next().is_some_and(|name| name.contains(".journal"));
+    host.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_journal
 }
 
 /// Ends of the names of hosts: those of companies, universities and networks of one's own.
