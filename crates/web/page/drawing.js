@@ -1,54 +1,74 @@
-// The drawing: signs of the matrix show paths, devices are chosen in it.
+// The drawing: the matrix shows paths, devices are chosen in it.
+
+/** Elements that are added at a time; the page answers in between. */
+const PIECE = /(?:<g class="leaf"[^]*?\n<\/g>\n|.+\n){1,150}/g;
 
 const drawing = {
-  /** Devices of the answer by their numbers, and the chosen word. */
-  devices: new Map(),
-  first: null,
-  /** A request for each sign that was looked at. */
-  paths: new Map(),
-
-  show({ svg, rules, devices }, ask) {
+  /** Draws in pieces; of an answer it keeps devices by number, a request for each pair, and the matrix with the cell in use. */
+  async show({ svg, rules, devices }, ask) {
+    Object.assign(this, { ask, first: null, grid: null, at: [0, 0], paths: new Map() });
     this.devices = new Map(devices.map((device) => [String(device.id), device]));
-    this.ask = ask;
-    this.first = null;
-    this.paths.clear();
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(rules);
     document.adoptedStyleSheets = [sheet];
-    const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
-    picture.setAttribute("role", "group");
-    picture.setAttribute("aria-label", picture.querySelector("title")?.textContent ?? "");
-    for (const leaf of picture.querySelectorAll(".leaf")) {
-      const device = this.device(leaf.dataset.f.split(" "));
-      if (device) this.button(leaf, `${device.kind} ${device.word}`, 0);
-    }
-    for (const [at, sign] of [...picture.querySelectorAll("[data-pair]")].entries()) {
-      this.button(sign, sign.querySelector("title")?.textContent ?? "pair", at ? -1 : 0);
-    }
+    const parsed = (text) => new DOMParser().parseFromString(text, "text/html").body.firstElementChild;
+    const [head] = svg.match(/^<svg[^]*?<\/title>/);
+    const picture = parsed(`${head}</svg>`);
+    dress(picture, { role: "group", "aria-label": picture.querySelector("title").textContent });
     $("drawing").replaceChildren(picture);
+    for (const text of svg.slice(head.length, svg.lastIndexOf("</svg>")).match(PIECE) ?? []) {
+      const piece = parsed(`<svg>${text}</svg>`);
+      for (const leaf of piece.querySelectorAll(".leaf")) {
+        const device = this.device(leaf);
+        if (device) this.button(leaf, `${device.kind} ${device.word}`);
+      }
+      picture.append(...piece.childNodes);
+      if (picture.querySelector(".grid") && !this.grid) this.open(picture.querySelector(".grid"));
+      await pause();
+      // Another machine came meanwhile.
+      if (!picture.isConnected) return;
+    }
   },
 
-  button(element, label, index) {
-    for (const [name, value] of [["role", "button"], ["tabindex", index], ["aria-label", label]]) element.setAttribute(name, value);
+  button: (element, label) => dress(element, { role: "button", tabindex: 0, "aria-label": label }),
+
+  /** Makes a matrix of its place in the drawing: one button goes from cell to cell. */
+  open(place) {
+    const lists = (ids) => ids.split(" ").map((some) => some.split("/").filter(Boolean));
+    this.grid = { place, cell: place.nextElementSibling, rows: lists(place.dataset.initiators), columns: lists(place.dataset.memories) };
+    this.move(this.at);
   },
 
-  device(ids) {
-    return ids.map((id) => this.devices.get(id)).find(Boolean);
+  move([row, column]) {
+    const { cell, place } = this.grid, number = (of, name) => Number(of.getAttribute(name));
+    this.at = [row, column];
+    dress(cell, { x: number(place, "x") + column * number(cell, "width"), y: number(place, "y") + row * number(cell, "height") });
+    this.button(cell, this.ends(this.at)?.join(" to memory of ") ?? "no pair");
   },
 
-  /** Words of both ends of a sign: the initiator, then the memory. */
-  ends(sign) {
-    const [memory, initiator] = sign.dataset.pair.split(" ").map((id) => this.device([id])?.word);
-    return memory && initiator ? [initiator, memory] : null;
+  /** The next cell with a pair in a direction. */
+  next(down, right) {
+    let [row, column] = this.at;
+    while ((row += down) in this.grid.rows && (column += right) in this.grid.columns) if (this.ends([row, column])) return [row, column];
+    return null;
   },
 
-  mark(test, name) {
-    for (const one of $("drawing").querySelectorAll("[data-f],[data-b],[data-pair]")) one.classList.toggle(name, test(one));
+  /** The first device of a line. */
+  device: (leaf) => leaf.dataset.f.split(" ").map((id) => drawing.devices.get(id)).find(Boolean),
+
+  /** Words of both ends of a cell: the initiator, then the memory. */
+  ends([row, column]) {
+    for (const memory of this.grid.columns[column]) {
+      const initiator = this.grid.rows[row].find((id) => id !== memory);
+      if (initiator) return [initiator, memory].map((id) => this.devices.get(id)?.word);
+    }
+    return null;
   },
 
-  clear() {
-    for (const name of ["path", "decides"]) this.mark(() => false, name);
-    $("path").textContent = "";
+  /** Gives a class to what a selector finds, and to nothing else. */
+  mark(name, selectors = []) {
+    for (const one of $("drawing").querySelectorAll(`.${name}`)) one.classList.remove(name);
+    if (selectors.length) for (const one of $("drawing").querySelectorAll(selectors)) one.classList.add(name);
   },
 
   /** Lights up the path between two devices, and says it. */
@@ -58,68 +78,52 @@ const drawing = {
     this.wanted = key;
     const { plan: { jobs: [{ targets: [plan] }] }, path } = await this.paths.get(key);
     if (this.wanted !== key) return;
-    const is = (one, ids) => (one.dataset.f ?? "").split(" ").some((id) => id && ids.includes(Number(id)));
-    this.mark((one) => is(one, path.functions) || path.bridges.includes(Number(one.dataset.b ?? -1)), "path");
-    this.mark((one) => is(one, path.decide), "decides");
+    const functions = (ids) => ids.map((id) => `[data-f~="${id}"]`);
+    this.mark("path", [...functions(path.functions), ...path.bridges.map((id) => `[data-b="${id}"]`)]);
+    this.mark("decides", functions(path.decide));
     $("path").textContent = plan.verdict;
   },
 
   /** The first device, or with one that is chosen already the pair of both. */
   choose(device, show) {
-    this.mark((one) => (one.dataset.pair ?? "").split(" ").includes(String(device.id)) || (one.dataset.f ?? "").split(" ").includes(String(device.id)), "chosen");
-    if (this.first && this.first !== device.word) {
-      show([this.first, device.word]);
-      this.first = null;
-      return;
-    }
-    this.first = device.word;
+    this.mark("chosen", [`[data-f~="${device.id}"]`]);
+    const first = this.first && this.first !== device.word ? this.first : null;
+    this.first = first ? null : device.word;
+    if (first) return show([first, device.word]);
     $("first").value = device.word;
-    say(`${device.word} is chosen, its pairs are marked; choose a second device.`);
-  },
-
-  /** The sign next to one in the direction of a key. */
-  next(sign, key) {
-    const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-    const middle = (one) => { const { left, top, width, height } = one.getBoundingClientRect(); return [left + width / 2, top + height / 2]; };
-    const [left, top] = middle(sign);
-    let best, least = Infinity;
-    for (const one of $("drawing").querySelectorAll("[data-pair]")) {
-      const [dx, dy] = [middle(one)[0] - left, middle(one)[1] - top];
-      const along = dx * x + dy * y, aside = Math.abs(dx * y) + Math.abs(dy * x);
-      if (along > 1 && along + 50 * aside < least) [best, least] = [one, along + 50 * aside];
-    }
-    return best;
+    say(`${device.word} is chosen; choose a second device.`);
   },
 
   listen(show) {
-    const box = $("drawing");
-    const look = ({ target }) => {
-      const ends = target.closest?.("[data-pair]") && this.ends(target.closest("[data-pair]"));
-      if (ends) this.path(ends).catch(() => {});
-    };
-    box.addEventListener("pointerover", look);
-    box.addEventListener("focusin", look);
-    box.addEventListener("pointerleave", () => this.clear());
-    const press = (target) => {
-      const sign = target.closest?.("[data-pair]"), leaf = target.closest?.(".leaf");
-      const device = leaf && this.device(leaf.dataset.f.split(" "));
-      if (sign && this.ends(sign)) show(this.ends(sign));
+    const box = $("drawing"), is_cell = ({ target }) => this.grid?.cell === target;
+    const look = () => this.ends(this.at) && this.path(this.ends(this.at)).catch(() => {});
+    box.addEventListener("pointermove", (event) => {
+      if (!is_cell(event) && event.target !== this.grid?.place) return;
+      const { rows, columns, place } = this.grid, { left, top, width, height } = place.getBoundingClientRect();
+      const at = [Math.floor(((event.clientY - top) / height) * rows.length), Math.floor(((event.clientX - left) / width) * columns.length)];
+      if (!(at[0] in rows && at[1] in columns) || (this.wanted && String(at) === String(this.at))) return;
+      this.move(at);
+      look();
+    });
+    box.addEventListener("focusin", (event) => is_cell(event) && look());
+    box.addEventListener("pointerleave", () => {
+      for (const name of ["path", "decides"]) this.mark(name);
+      $("path").textContent = this.wanted = "";
+    });
+    const press = (event) => {
+      const leaf = event.target.closest?.(".leaf"), device = leaf && this.device(leaf);
+      if (is_cell(event) && this.ends(this.at)) show(this.ends(this.at));
       else if (device) this.choose(device, show);
     };
-    box.addEventListener("click", ({ target }) => press(target));
+    box.addEventListener("click", press);
     box.addEventListener("keydown", (event) => {
-      const sign = event.target.closest?.("[data-pair]");
-      if (event.key === "Enter" || event.key === " ") {
-        if (event.target === box) return;
-        event.preventDefault();
-        press(event.target);
-      } else if (sign && event.key.startsWith("Arrow")) {
-        event.preventDefault();
-        const next = this.next(sign, event.key);
-        if (!next) return;
-        for (const [one, index] of [[sign, -1], [next, 0]]) one.setAttribute("tabindex", index);
-        next.focus();
-      }
+      const direction = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+      if (event.target === box || !(["Enter", " "].includes(event.key) || (direction && is_cell(event)))) return;
+      event.preventDefault();
+      if (!direction) return press(event);
+      this.move(this.next(...direction) ?? this.at);
+      this.grid.cell.scrollIntoView({ block: "nearest", inline: "nearest" });
+      look();
     });
   },
 };

@@ -1,16 +1,23 @@
 // Elements, made of texts alone: nothing of a machine is taken for markup.
 
-/** An element with attributes and children; a string is text. */
-function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+/** Gives attributes to an element; a function listens. */
+function dress(element, attributes) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
-    else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value != null) element.setAttribute(name, value);
+    else if (value !== false && value != null) element.setAttribute(name, value === true ? "" : value);
   }
+  return element;
+}
+
+/** An element with attributes and children; a string is text. */
+function make(tag, attributes = {}, ...children) {
+  const element = dress(document.createElement(tag), attributes);
   element.append(...children.flat().filter((child) => child != null));
   return element;
 }
+
+/** Lets the page answer before more is done. */
+const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 /** Says something in the line of states. */
 const say = (text) => ($("status").textContent = text);

@@ -90,15 +90,24 @@ function show(answer) {
   }));
   rows($("nccl"), (doctor.nccl ?? []).map((one) => make("li", {}, one.value == null ? make("code", {}, one.name) : command(`${one.name}=${one.value}`), one.value == null ? ": leave it unset. " : "", prose(one.because), make("br"), make("small", {}, one.source))));
   showAccount(answer);
-  const options = () => answer.devices.map(({ word, kind, product }) => make("option", { value: word }, `${word} (${kind}${product ? `, ${product}` : ""})`));
-  for (const [at, id] of ["first", "second"].entries()) {
-    const kept = $(id).value;
-    $(id).replaceChildren(...options());
-    $(id).selectedIndex = Math.min(at, answer.devices.length - 1);
-    if (answer.devices.some(({ word }) => word === kept)) $(id).value = kept;
-  }
-  $("ends").hidden = answer.devices.length < 2;
+  fillEnds(answer);
   drawing.show(answer, (ends) => ask({ ask: "pair", ends }));
+}
+
+/** Devices to choose from, in pieces; a choice that is still there stays. */
+async function fillEnds(answer) {
+  const ends = ["first", "second"].map($), kept = ends.map(({ value }) => value);
+  $("ends").hidden = answer.devices.length < 2;
+  for (const end of ends) end.replaceChildren();
+  for (let at = 0; at < answer.devices.length && state.shown === answer; at += 200) {
+    const piece = answer.devices.slice(at, at + 200);
+    for (const [which, end] of ends.entries()) {
+      end.append(...piece.map(({ word, kind, product }) => make("option", { value: word }, `${word} (${kind}${product ? `, ${product}` : ""})`)));
+      if (!at) end.selectedIndex = Math.min(which, answer.devices.length - 1);
+      if (piece.some(({ word }) => word === kept[which])) end.value = kept[which];
+    }
+    await pause();
+  }
 }
 
 function finding(one, { words, lines }) {

@@ -67,8 +67,8 @@ const TESTS = {
     assert.ok(target.explanation.length > 0);
     delete target.explanation;
     assert.deepEqual(plan, printed(["plan", "gpu:0", "gpu:1"], read("eight-gpus")));
-    assert.ok(await page.run("document.querySelectorAll('#drawing .path').length > 3"));
-    assert.ok(await page.run("document.querySelectorAll('#drawing .decides').length > 0"));
+    await page.until("document.querySelectorAll('#drawing .path').length > 3");
+    await page.until("document.querySelectorAll('#drawing .decides').length > 0");
   },
 
   async nothing_is_fetched(page) {
@@ -119,7 +119,7 @@ const TESTS = {
     await page.key("Tab");
     const first = await page.run("document.activeElement.getAttribute('aria-label')");
     assert.ok(first, "a device has the focus");
-    await page.run("document.querySelector('[data-pair][tabindex=\"0\"]').focus()");
+    await page.run("document.querySelector('#drawing .cell').focus()");
     await page.key("ArrowDown");
     await page.until("$('path').textContent.includes('->')");
     await page.key("Enter");

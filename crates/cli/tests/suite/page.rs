@@ -105,7 +105,9 @@ fn changes_equal_printed_ones() {
 
 #[test]
 fn scrubbed_texts_keep_their_answers() {
-    for path in files("fixtures/lspci", ".txt") {
+    let described = [("fixtures/nccl", ".xml"), ("fixtures/questions", ".toml"), ("machines", ".toml")];
+    let described = described.into_iter().flat_map(|(folder, end)| files(folder, end));
+    for path in files("fixtures/lspci", ".txt").into_iter().chain(described) {
         let scrubbed = asked(&json!({ "ask": "scrub", "machine": given(&path) }));
         let text = scrubbed["text"].as_str().expect("a text");
         let original = std::fs::read_to_string(repository().join(&path)).expect("a text");

@@ -166,6 +166,33 @@ pub(super) fn of_disk(word: &str) -> Option<(usize, usize)> {
     Some((begin + serial, end))
 }
 
+/// Place of the identifier of a volume of LVM, or of a file of the journal.
+///
+/// LVM has 32 letters and digits in groups, without dashes in names of device mapper (`lib/uuid/uuid.c` of LVM2). The
+/// journal has its identifier, a sequence number and a time (`journald-file.c` and `managed-journal-file.c` of systemd).
+pub(super) fn of_volume(word: &str) -> Option<(usize, usize)> {
+    const GROUPS: [usize; 7] = [6, 4, 4, 4, 4, 4, 6];
+    const LENGTH: usize = 38;
+    if let Some(ids) = word.strip_prefix("dm-uuid-LVM-").or_else(|| word.strip_prefix("LVM-")) {
+        let is_id = ids.len() == 64 && ids.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        return is_id.then_some((word.len() - ids.len(), word.len()));
+    }
+    if let Some(name) = word.strip_suffix(".journal") {
+        let parts: Vec<&str> = name.split('-').collect();
+        let sizes: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+        let is_hex = |part: &&str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_id = matches!(sizes.as_slice(), [32, 16, 16] | [16, 16]);
+        return (is_id && parts.iter().all(is_hex)).then_some((0, name.len()));
+    }
+    let start = word.len().checked_sub(LENGTH)?;
+    let id = word.get(start..)?;
+    let is_id = id.split('-').map(str::len).eq(GROUPS)
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && id.bytes().any(|byte| byte.is_ascii_digit());
+    let is_whole = start == 0 || word[..start].ends_with('-');
+    (is_id && is_whole).then_some((start, word.len()))
+}
+
 /// Returns whether a word is a number of hexadecimal digits that names a device.
 pub(super) fn is_hardware_number(word: &str, line: &str) -> bool {
     let digits = word.strip_prefix("0x").unwrap_or(word);

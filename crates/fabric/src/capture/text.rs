@@ -3,7 +3,7 @@
 //! Equal values stay equal, as in a capture. Values of no known form stay, such as a name that no prompt, log,
 //! `uname -a` or home folder shows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::own_values::{self, SerialColumn};
@@ -74,6 +74,24 @@ impl IdentifierKind {
     }
 }
 
+/// Folders whose entries are names of users.
+const HOMES: [&str; 2] = ["/home/", "/Users/"];
+/// Names of accounts and hosts that texts have for other things, too.
+const TEXT_WORDS: [&str; 12] = [
+    "amdgpu",
+    "gpu",
+    "iommu",
+    "linux",
+    "localhost",
+    "mlx5_core",
+    "nic",
+    "nvidia",
+    "nvme",
+    "pci",
+    "root",
+    "switch",
+];
+
 /// Values replaced so far.
 #[derive(Debug, Default)]
 struct TextScrub {
@@ -120,7 +138,14 @@ impl TextScrub {
             let before = &line[..line.len() - rest.len()];
             let is_of_account = before.ends_with('@') && before.len() > 1
                 || word.len() == bare.len() && is_account(word, after);
-            if is_of_account && bare.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let is_of_home = HOMES.iter().any(|home| before.ends_with(home));
+            if is_of_home && !bare.is_empty() {
+                self.number(IdentifierKind::Name, bare);
+                kept += "machine";
+            } else if own_values::of_volume(bare).is_none()
+                && is_of_account
+                && bare.starts_with(|c: char| c.is_ascii_alphabetic())
+            {
                 self.number(IdentifierKind::Name, bare);
                 kept += "removed";
             } else {
@@ -144,6 +169,10 @@ impl TextScrub {
         if groups(bare, '-', &[8, 4, 4, 4, 12]) {
             let number = self.number(IdentifierKind::Uuid, bare);
             return word.replace(bare, &format!("00000000-0000-0000-0000-{number:012x}"));
+        }
+        if let Some((start, end)) = own_values::of_volume(word) {
+            let number = self.number(IdentifierKind::Uuid, &word[start..end]);
+            return format!("{}uuid-{number}{}", &word[..start], &word[end..]);
         }
         for (separator, sizes) in [(':', [2; 6].as_slice()), ('-', &[2; 6]), (':', &[4; 4])] {
             if groups(word, separator, sizes) {
@@ -256,10 +285,12 @@ fn host_names(text: &str) -> Vec<String> {
         names.extend(host_of_log(line).map(str::to_owned));
         names.extend(own_values::host_name(line).map(str::to_owned));
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        names.extend(line.split("/home/").skip(1).map(|rest| {
-            let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
-            rest[..end].trim_end_matches('.').to_owned()
-        }));
+        for home in HOMES {
+            names.extend(line.split(home).skip(1).map(|rest| {
+                let end = rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+                rest[..end].trim_end_matches('.').to_owned()
+            }));
+        }
         if let Some((end, _)) = prompt(line) {
             let place = line[..end].trim_start_matches(PROMPT_STARTS);
             if let Some((user, rest)) = place.split_once('@') {
@@ -269,10 +300,21 @@ fn host_names(text: &str) -> Vec<String> {
             }
         }
     }
-    names.retain(|name| name.len() >= LEAST && name != "root" && name != "localhost");
+    let of_drivers: BTreeSet<&str> = text.lines().flat_map(drivers).collect();
+    names.retain(|name| {
+        let is_kept = of_drivers.contains(name.as_str()) || TEXT_WORDS.contains(&name.as_str());
+        name.len() >= LEAST && !is_kept
+    });
     names.sort();
     names.dedup();
     names
+}
+
+/// Drivers that a line of `lspci -k` names: an account with such a name is replaced in paths and prompts alone.
+fn drivers(line: &str) -> impl Iterator<Item = &str> {
+    let (key, value) = line.split_once(':').unwrap_or_default();
+    let is_key = matches!(key.trim(), "Kernel driver in use" | "Kernel modules");
+    value.split([',', ' ']).filter(move |word| is_key && !word.is_empty())
 }
 
 /// The host in a line of a log, as syslog and journalctl write it: `Feb 26 19:14:30 gpu07 kernel: ...`.
@@ -365,10 +407,9 @@ fn is_version(before: &str) -> bool {
 
 /// Returns whether a word with this text after it is the user of an account: `alice@gpu07`.
 fn is_account(word: &str, after: &str) -> bool {
-    let mut after = after.chars();
-    after.next() == Some('@')
-        && after.next().is_some_and(|c| c.is_ascii_alphabetic())
-        && !word.is_empty()
+    let Some(host) = after.strip_prefix('@').filter(|_| !word.is_empty()) else { return false };
+    let is_journal = host.split_whitespace().next().is_some_and(|name| name.contains(".journal"));
+    host.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_journal
 }
 
 /// Ends of the names of hosts: those of companies, universities and networks of one's own.
@@ -497,6 +538,24 @@ mod tests {
                 "[    0.000000] Command line: BOOT_IMAGE=/vmlinuz root=removed ro quiet removed",
             ),
             ("[bill@prion | ~]> smartctl", "> smartctl"),
+            ("ran /home/al/run, /Users/bo.", "ran /home/machine/run, /Users/machine."),
+            (
+                "PV UUID Xq7iTJ-RDcU-1zXc-2wzZ-Fo1g-yYFb-6eWZQF, lvm-pv-uuid-Xq7iTJ-RDcU-1zXc-2wzZ-Fo1g-yYFb-6eWZQF",
+                "PV UUID uuid-1, lvm-pv-uuid-uuid-1",
+            ),
+            (
+                "dm-uuid-LVM-fPlC0JwVbQ1fyVbAxPpJ4EJ0tYyW5fXkXq7iTJRDcU1zXc2wzZFo1gyYFb6eWZQF",
+                "dm-uuid-LVM-uuid-1",
+            ),
+            (
+                "system@a10b5e6ffe034e1d9c7d3d8a8d0c5b2f-0000000000000001-0005f2a3b4c5d6e7.journal",
+                "system@uuid-1.journal",
+            ),
+            (
+                "user-1000@0005f2a3b4c5d6e7-6e7ad16c4f0c2b1a.journal~: corrupt",
+                "user-1000@uuid-1.journal~: corrupt",
+            ),
+            ("mlx5_0-enp1s0-rdma-port1-up-and-on fits", "mlx5_0-enp1s0-rdma-port1-up-and-on fits"),
             ("Machine ID: 0123456789abcdef0123456789abcdef", "Machine ID: serial-1"),
         ] {
             assert_eq!(scrubbed(text), expected);
@@ -510,6 +569,13 @@ mod tests {
         let found = scrub_text(text);
         assert!(!found.text.contains("gpu07") && !found.text.contains("alice"), "{}", found.text);
         assert!(found.replaced.iter().any(|(kind, _)| *kind == "host or user name"));
+    }
+
+    #[test]
+    fn names_of_drivers_stay_outside_of_paths() {
+        let text = "nvidia@gpu07:~$ ls /home/nvme_tcp\n\tKernel modules: nvme_tcp, nvidia_drm\nnvidia";
+        let kept = "$ ls /home/machine\n\tKernel modules: nvme_tcp, nvidia_drm\nnvidia";
+        assert_eq!(scrubbed(text), kept);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Memories that each function reaches: a column for each memory, on the lines of the tree.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use peerlane_fabric::{Fabric, FunctionId, MemoryKind};
-use peerlane_reach::{MapType, Matrix, representatives};
+use peerlane_reach::{MapType, Matrix, MatrixCell, Peers};
 
 use super::draw::DrawingSheet;
 use super::layout::{DrawingLayout, LABEL_WIDTH, MARGIN};
 use super::width::cut;
+use crate::ink::Paper;
 use crate::machine::text::{is_shown, reasons};
 use crate::plain::escape;
 
@@ -77,7 +78,7 @@ pub(super) fn draw(
     matrix: &Matrix,
     layout: &DrawingLayout,
     table: &MatrixColumns,
-    sheet: &mut DrawingSheet,
+    (paper, sheet): (Paper, &mut DrawingSheet),
 ) {
     if table.names.is_empty() {
         if !matrix.memories.is_empty() {
@@ -100,49 +101,7 @@ pub(super) fn draw(
             layout.top, layout.bottom
         ));
     }
-    let columns: HashMap<FunctionId, usize> = matrix
-        .initiators
-        .iter()
-        .enumerate()
-        .flat_map(|(column, peers)| peers.members.iter().map(move |&id| (id, column)))
-        .collect();
-    for (row, members) in layout.rows.iter().enumerate() {
-        let Some(&column) = members.first().and_then(|id| columns.get(id)) else { continue };
-        let y = layout.line(row);
-        let end = table.left + table.column * table.names.len() as f64;
-        sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
-        for (index, cells) in matrix.cells.iter().enumerate() {
-            let Some(cell) = cells.get(column) else { continue };
-            let memory = &matrix.memories[index].members;
-            if memory.len() == 1 && memory == members {
-                continue;
-            }
-            let x = table.at(index);
-            let sign = sign(cell.map);
-            let pair = match representatives(&matrix.memories[index], &matrix.initiators[column]) {
-                Some((memory, initiator)) => format!(r#"data-pair="{} {}""#, memory.0, initiator.0),
-                None => String::new(),
-            };
-            if table.is_narrow() {
-                if cell.map != MapType::NotSupported {
-                    sheet.add(format_args!(
-                        r##"<use href="#{sign}" class="{sign}" {pair} x="{x:.1}" y="{y:.1}"/>"##
-                    ));
-                }
-                continue;
-            }
-            let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
-            sheet.add(format_args!(
-                r##"<g {pair}><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
-                escape(&format!(
-                    "{} and {}: {}{hops}",
-                    layout.labels.of(members[0]),
-                    table.names[index],
-                    words(cell.map)
-                ))
-            ));
-        }
-    }
+    signs(matrix, layout, table, (paper, &mut *sheet));
     for map in [
         MapType::BusAddress,
         MapType::ThroughHostBridge,
@@ -165,6 +124,112 @@ pub(super) fn draw(
             None => sheet.note(reason),
         }
     }
+}
+
+/// Draws the rows, and the place where a page looks for the pair at a point.
+fn signs(
+    matrix: &Matrix,
+    layout: &DrawingLayout,
+    table: &MatrixColumns,
+    (paper, sheet): (Paper, &mut DrawingSheet),
+) {
+    let columns: HashMap<FunctionId, usize> = matrix
+        .initiators
+        .iter()
+        .enumerate()
+        .flat_map(|(column, peers)| peers.members.iter().map(move |&id| (id, column)))
+        .collect();
+    let end = table.left + table.column * table.names.len() as f64;
+    for (row, members) in layout.rows.iter().enumerate() {
+        let Some(&column) = members.first().and_then(|id| columns.get(id)) else { continue };
+        let y = layout.line(row);
+        sheet.add(format_args!(r#"<path class="r" d="M{:.1} {y:.1}H{end:.1}"/>"#, table.left));
+        let of_row = matrix.cells.iter().enumerate().filter_map(|(index, cells)| {
+            let memory = &matrix.memories[index].members;
+            let is_own = memory.len() == 1 && memory == members;
+            cells.get(column).filter(|_| !is_own).map(|cell| (index, cell))
+        });
+        if table.is_narrow() || paper == Paper::Page {
+            together(of_row, table, y, sheet);
+            continue;
+        }
+        for (index, cell) in of_row {
+            let x = table.at(index);
+            let sign = sign(cell.map);
+            let hops = cell.distance.map(|hops| format!(", {hops} hops")).unwrap_or_default();
+            sheet.add(format_args!(
+                r##"<g><title>{}</title><use href="#{sign}" class="{sign}" x="{x:.1}" y="{y:.1}"/></g>"##,
+                escape(&format!(
+                    "{} and {}: {}{hops}",
+                    layout.labels.of(members[0]),
+                    table.names[index],
+                    words(cell.map)
+                ))
+            ));
+        }
+    }
+    if paper == Paper::Page {
+        let initiators = layout.rows.iter().map(|members| {
+            let column = members.first().and_then(|id| columns.get(id));
+            column.map_or(String::new(), |&column| ends(&matrix.initiators[column]))
+        });
+        let initiators: Vec<String> = initiators.collect();
+        let memories: Vec<String> = matrix.memories.iter().map(ends).collect();
+        sheet.add(format_args!(
+            r#"<rect class="grid" data-initiators="{}" data-memories="{}" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}"/><rect class="cell" width="{:.1}" height="{:.1}"/>"#,
+            initiators.join(" "),
+            memories.join(" "),
+            table.left,
+            layout.top,
+            end - table.left,
+            layout.bottom - layout.top,
+            table.column,
+            layout.row_height
+        ));
+    }
+}
+
+/// Draws the signs of a row, one element for those that are alike.
+fn together<'a>(
+    cells: impl Iterator<Item = (usize, &'a MatrixCell)>,
+    table: &MatrixColumns,
+    y: f64,
+    sheet: &mut DrawingSheet,
+) {
+    let mut alike: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let is_shown = |map| !table.is_narrow() || map != MapType::NotSupported;
+    for (index, cell) in cells.filter(|(_, cell)| is_shown(cell.map)) {
+        alike.entry(sign(cell.map)).or_default().push(table.at(index));
+    }
+    for (sign, places) in alike {
+        let each = |shape: &str, left: f64, top: f64| {
+            let shapes = places.iter().map(|x| format!("M{:.1} {:.1}{shape}", x + left, y + top));
+            shapes.collect::<String>()
+        };
+        let path = match sign {
+            "B" => each("a5 5 0 1 0 10 0a5 5 0 1 0-10 0", -5.0, 0.0),
+            "H" => each("a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0", -4.5, 0.0),
+            "N" => each("l8 8m0-8l-8 8", -4.0, -4.0),
+            letter => {
+                let letter = if letter == "Q" { "?" } else { letter };
+                let x: Vec<String> = places.iter().map(|x| format!("{x:.1}")).collect();
+                sheet.add(format_args!(
+                    r#"<text class="{sign}" text-anchor="middle" x="{}" y="{:.1}">{}</text>"#,
+                    x.join(" "),
+                    y + 4.0,
+                    letter.repeat(places.len())
+                ));
+                continue;
+            }
+        };
+        sheet.add(format_args!(r#"<path class="{sign}" d="{path}"/>"#));
+    }
+}
+
+/// The first two of peers, of which one differs from any other function.
+fn ends(peers: &Peers) -> String {
+    let ids: Vec<String> = peers.members.iter().take(2).map(|id| id.0.to_string()).collect();
+    ids.join("/")
 }
 
 /// The shape that stands for a decision.

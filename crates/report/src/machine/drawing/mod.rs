@@ -78,7 +78,7 @@ impl<'a> Drawing<'a> {
         draw::tree(fabric, &layout, &mut sheet);
         let mut width = layout.width;
         match purpose {
-            Purpose::Reach => width = width.max(Self::reach(fabric, detail, &layout, &mut sheet)),
+            Purpose::Reach => width = width.max(self.reach(detail, &layout, &mut sheet)),
             Purpose::Loads => draw::roles(&layout, self.roles, &mut sheet),
         }
         if !self.note.is_empty() {
@@ -89,17 +89,18 @@ impl<'a> Drawing<'a> {
 
     /// Draws who reaches which memory, and returns where that ends.
     fn reach(
-        fabric: &Fabric,
+        &self,
         detail: Detail,
         layout: &DrawingLayout,
         sheet: &mut DrawingSheet,
     ) -> f64 {
+        let fabric = self.fabric;
         // Memories with the same way up share a column before there are none.
         let columns =
             if fabric.memories().len() > matrix::MOST_COLUMNS { Detail::Grouped } else { detail };
         let reach = Matrix::new(fabric, columns);
         let table = matrix::MatrixColumns::new(fabric, &reach, layout);
-        matrix::draw(fabric, &reach, layout, &table, sheet);
+        matrix::draw(fabric, &reach, layout, &table, (self.paper, sheet));
         table.right
     }
 }
