@@ -46,13 +46,14 @@ debian_mirror() {
         $1 == codename || $1 ~ /^(oldstable|stable|testing|unstable|sid)$/ { print $2; exit }'
 }
 
-# Points private apt at one suite of a mirror; the keyring is Debian's unless given.
+# Points private apt at one suite of a mirror; the keyring is Debian's unless given, the architecture amd64.
 use_suite() {
-    local mirror=$1 suite=$2 options='arch=amd64 target=Packages' keyring
+    local mirror=$1 suite=$2 architecture=${4:-amd64} keyring
+    local options="arch=$architecture target=Packages"
     for keyring in ${3:+"$3"} /usr/share/keyrings/debian-archive-keyring.{gpg,pgp}; do
         if [[ -r $keyring ]]; then options+=" signed-by=$keyring"; break; fi
     done
-    write_apt_configuration amd64 "Dir::Etc::sourcelist \"$work/sources.list\";
+    write_apt_configuration "$architecture" "Dir::Etc::sourcelist \"$work/sources.list\";
 Dir::Etc::sourceparts \"/dev/null\";
 Dir::Etc::preferences \"/dev/null\";
 Dir::Etc::preferencesparts \"/dev/null\";"

@@ -180,6 +180,8 @@ missing_packages() {
     fi
     if [[ $1 == full ]]; then
         has debootstrap || [[ -x /usr/sbin/debootstrap ]] || echo debootstrap
+        # What boots a machine of Arm.
+        has qemu-system-aarch64 || echo qemu-system-arm
         # What writes and unpacks packages for RPM.
         has rpmbuild || echo rpm
         has cpio || echo cpio
