@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from math import prod
 from typing import Any, Protocol
 
-from ._limits import MEMORY_HINT
+from ._limits import MEMORY_HINT, has_huge_pages
 from ._pieces import BITS, Piece, Step
 from .errors import BadInput, OutOfMemory
 
@@ -90,7 +90,7 @@ class _HostMemory:
                 [f"cannot have {length} bytes of host memory for tensors", str(error)],
                 hint=MEMORY_HINT,
             ) from error
-        if length >= HUGE:
+        if length >= HUGE and has_huge_pages(length):
             with suppress(OSError):
                 memory.madvise(mmap.MADV_HUGEPAGE)
         return memoryview(memory)

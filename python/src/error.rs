@@ -106,7 +106,9 @@ impl ErrorDetails {
 }
 
 fn is_out_of_memory(error: &(dyn Error + 'static)) -> bool {
-    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::OutOfMemory)
 }
 
 impl From<ErrorDetails> for PyErr {

@@ -184,6 +184,14 @@ def test_columns_of_many_tensors_share_little_scratch_memory(tmp_path, held, mem
     assert model.report().peak_memory <= 12 * 2_048 * 1_024 + bound
 
 
+def test_huge_pages_are_asked_for_where_they_are_free(tmp_path, monkeypatch):
+    monkeypatch.setattr(_limits, "PROC", tmp_path)
+    assert not _limits.has_huge_pages(1)
+    zones = "Node 0, zone    DMA 9 9 9 9 9 9 9 9 9 1 3\nNode 1, zone Normal 900 9 9 9 9 9 9 9 9 0 2\n"
+    (tmp_path / "buddyinfo").write_text(zones)
+    assert _limits.has_huge_pages((2 << 20) + 5 * (4 << 20)) and not _limits.has_huge_pages((22 << 20) + 1)
+
+
 def test_errors_of_memory_are_both_kinds():
     error = peerlane.OutOfMemory(["cannot have it"], hint="less")
     assert isinstance(error, peerlane.PeerlaneError) and isinstance(error, MemoryError) and error.status == 2
