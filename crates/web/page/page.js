@@ -45,21 +45,17 @@ const ask = (question) => program.ask(state.machine, { assume: state.assume, ...
 
 async function examine(machine) {
   Object.assign(state, { machine, assume: null });
-  $("shared").hidden = true;
+  for (const id of ["shared", "pair"]) $(id).hidden = true;
   const answer = await attempt("Reading...", () => ask({ ask: "examine" }));
   $("answer").hidden = !answer;
   if (!answer) return;
-  $("pair").hidden = true;
   showPlan(answer);
   show(answer);
   $("answer").focus();
 }
 
 /** Puts a text into its box and examines it. */
-function read(text) {
-  $("text").value = text;
-  return examine({ text });
-}
+const read = (text) => examine({ text: ($("text").value = text) });
 
 /** What if some steps were done, or some settings in force. */
 async function assume() {
@@ -81,7 +77,7 @@ function show(answer) {
   rows($("uses"), doctor.uses.map((row) => make("tr", {},
     make("th", { scope: "row" }, words[row.use]),
     make("td", {}, make("span", { class: `state ${row.state}` }, words[row.state])),
-    make("td", {}, row.pairs === row.of ? `${row.of}` : `${row.pairs} of ${row.of}`, make("br"), make("small", {}, `e.g. ${row.example.join(" \u2192 ")}`)),
+    make("td", {}, row.pairs === row.of ? `${row.of}` : `${row.pairs} of ${row.of}`, make("span", { class: "unit" }, " pairs"), make("br"), make("small", {}, `e.g. ${row.example.join(" \u2192 ")}`)),
     make("td", {}, row.because.split("; ").map((reason) => make("p", {}, located(reason, lines, 1)))))), $("uses").querySelector("tbody"));
   rows($("findings"), doctor.findings.map((one) => finding(one, answer)));
   rows($("open"), doctor.unknown.map(({ what, needs }) => {
