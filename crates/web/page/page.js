@@ -85,6 +85,7 @@ function show(answer) {
     return make("li", {}, prose(what), typed ? command(typed) : make("p", {}, prose(needs)));
   }));
   rows($("nccl"), (doctor.nccl ?? []).map((one) => make("li", {}, one.value == null ? make("code", {}, one.name) : command(`${one.name}=${one.value}`), one.value == null ? ": leave it unset. " : "", prose(one.because), make("br"), make("small", {}, one.source))));
+  rows($("library"), (doctor.settings ?? []).map((one) => make("li", {}, make("code", {}, `${one.key}: ${one.value}`), ` (since ${one.since}): `, prose(one.consequence), make("br"), prose(one.advice))));
   showAccount(answer);
   fillEnds(answer);
   drawing.show(answer, (ends) => ask({ ask: "pair", ends }));
@@ -219,8 +220,7 @@ async function start() {
   const submitted = (id, run) => $(id).addEventListener("submit", (event) => { event.preventDefault(); run(); });
   submitted("form", () => examine({ text: $("text").value }));
   submitted("ends", () => showPair([$("first").value, $("second").value]));
-  submitted("what-if", assume);
-  submitted("diff", showChanges);
+  for (const [id, run] of [["what-if", assume], ["diff", showChanges]]) submitted(id, run);
   $("as-is").addEventListener("click", () => { document.querySelectorAll("#plan input:checked").forEach((box) => (box.checked = false)); $("settings").value = ""; assume(); });
   const keep = (id, what, run) => $(id).addEventListener("click", () => attempt(what, run));
   keep("fix", "Writing...", async () => { const files = await ask({ ask: "fix" }); if (files.length) save("peerlane-fix.zip", zip(files)); else say("No step of the plan has a command."); });

@@ -126,6 +126,17 @@ const TESTS = {
     await page.until("!$('pair').hidden && document.activeElement === $('pair')");
   },
 
+  async pointer_on_the_matrix_shows_its_path(page) {
+    await page.paste(read("eight-gpus"));
+    await page.until("drawing.grid");
+    // The last row of the first column: the last device to the memory of the first.
+    await page.run(`(() => { const { left, bottom } = drawing.grid.place.getBoundingClientRect();
+      drawing.grid.place.dispatchEvent(new PointerEvent("pointermove", { bubbles: true, clientX: left + 1, clientY: bottom - 1 })); })()`);
+    await page.until("$('path').textContent.includes('-> gpu:0')");
+    await page.run("drawing.grid.cell.dispatchEvent(new MouseEvent('click', { bubbles: true }))");
+    await page.until("!$('pair').hidden && $('second').value === 'gpu:0'");
+  },
+
   async keyboard_reaches_the_whole_answer(page) {
     await page.paste(read("eight-gpus"));
     assert.equal(await page.run("document.activeElement.id"), "answer");
