@@ -12,16 +12,12 @@ const drawing = {
     sheet.replaceSync(rules);
     document.adoptedStyleSheets = [sheet];
     const parsed = (text) => new DOMParser().parseFromString(text, "text/html").body.firstElementChild;
-    const [head] = svg.match(/^<svg[^]*?<\/title>/);
-    const picture = parsed(`${head}</svg>`);
+    const [head] = svg.match(/^<svg[^]*?<\/title>/), picture = parsed(`${head}</svg>`);
     dress(picture, { role: "group", "aria-label": picture.querySelector("title").textContent });
     $("drawing").replaceChildren(picture);
     for (const text of svg.slice(head.length, svg.lastIndexOf("</svg>")).match(PIECE) ?? []) {
       const piece = parsed(`<svg>${text}</svg>`);
-      for (const leaf of piece.querySelectorAll(".leaf")) {
-        const device = this.device(leaf);
-        if (device) this.button(leaf, `${device.kind} ${device.word}`);
-      }
+      for (const leaf of piece.querySelectorAll(".leaf")) if (this.device(leaf)) this.button(leaf, `${this.device(leaf).kind} ${this.device(leaf).word}`, picture.querySelectorAll(".leaf").length >= 150 ? -1 : 0);
       picture.append(...piece.childNodes);
       if (picture.querySelector(".grid") && !this.grid) this.open(picture.querySelector(".grid"));
       await pause();
@@ -30,13 +26,13 @@ const drawing = {
     }
   },
 
-  button: (element, label) => dress(element, { role: "button", tabindex: 0, "aria-label": label }),
+  button: (element, label, tabindex = 0) => dress(element, { role: "button", tabindex, "aria-label": label }),
 
   /** Makes a matrix of its place in the drawing: one button goes from cell to cell. */
   open(place) {
     const lists = (ids) => ids.split(" ").map((some) => some.split("/").filter(Boolean));
     this.grid = { place, cell: place.nextElementSibling, rows: lists(place.dataset.initiators), columns: lists(place.dataset.memories) };
-    this.move(this.at);
+    this.move(this.ends(this.at) ? this.at : (this.next(0, 1) ?? this.at));
   },
 
   move([row, column]) {

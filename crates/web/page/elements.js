@@ -46,9 +46,7 @@ function command(text, label = "Copy") {
 }
 
 /** Words in which the parts between backquotes are code. */
-function prose(text) {
-  return text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
-}
+const prose = (text) => text.split("`").map((part, at) => (at % 2 ? make("code", {}, part) : part));
 
 /** Makes a line of the pasted text light up. */
 function light(number) {
@@ -58,8 +56,7 @@ function light(number) {
   box.focus();
   box.setSelectionRange(start, start + (lines[number - 1]?.length ?? 0));
   const height = parseFloat(getComputedStyle(box).lineHeight);
-  box.scrollTop = Math.max(0, (number - 1) * height - box.clientHeight / 3);
-  box.scrollLeft = 0;
+  box.scrollTo(0, (number - 1) * height - box.clientHeight / 3);
   box.scrollIntoView({ block: "center" });
   say(`Line ${number} is selected.`);
 }

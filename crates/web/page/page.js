@@ -45,21 +45,17 @@ const ask = (question) => program.ask(state.machine, { assume: state.assume, ...
 
 async function examine(machine) {
   Object.assign(state, { machine, assume: null });
-  $("shared").hidden = true;
+  for (const id of ["shared", "pair"]) $(id).hidden = true;
   const answer = await attempt("Reading...", () => ask({ ask: "examine" }));
   $("answer").hidden = !answer;
   if (!answer) return;
-  $("pair").hidden = true;
   showPlan(answer);
   show(answer);
   $("answer").focus();
 }
 
 /** Puts a text into its box and examines it. */
-function read(text) {
-  $("text").value = text;
-  return examine({ text });
-}
+const read = (text) => examine({ text: ($("text").value = text) });
 
 /** What if some steps were done, or some settings in force. */
 async function assume() {
@@ -81,7 +77,7 @@ function show(answer) {
   rows($("uses"), doctor.uses.map((row) => make("tr", {},
     make("th", { scope: "row" }, words[row.use]),
     make("td", {}, make("span", { class: `state ${row.state}` }, words[row.state])),
-    make("td", {}, row.pairs === row.of ? `${row.of}` : `${row.pairs} of ${row.of}`, make("br"), make("small", {}, `e.g. ${row.example.join(" \u2192 ")}`)),
+    make("td", {}, row.pairs === row.of ? `${row.of}` : `${row.pairs} of ${row.of}`, make("span", { class: "unit" }, " pairs"), make("br"), make("small", {}, `e.g. ${row.example.join(" \u2192 ")}`)),
     make("td", {}, row.because.split("; ").map((reason) => make("p", {}, located(reason, lines, 1)))))), $("uses").querySelector("tbody"));
   rows($("findings"), doctor.findings.map((one) => finding(one, answer)));
   rows($("open"), doctor.unknown.map(({ what, needs }) => {
@@ -89,6 +85,7 @@ function show(answer) {
     return make("li", {}, prose(what), typed ? command(typed) : make("p", {}, prose(needs)));
   }));
   rows($("nccl"), (doctor.nccl ?? []).map((one) => make("li", {}, one.value == null ? make("code", {}, one.name) : command(`${one.name}=${one.value}`), one.value == null ? ": leave it unset. " : "", prose(one.because), make("br"), make("small", {}, one.source))));
+  rows($("library"), (doctor.settings ?? []).map((one) => make("li", {}, make("code", {}, `${one.key}: ${one.value}`), ` (since ${one.since}): `, prose(one.consequence), make("br"), prose(one.advice))));
   showAccount(answer);
   fillEnds(answer);
   drawing.show(answer, (ends) => ask({ ask: "pair", ends }));
@@ -223,8 +220,7 @@ async function start() {
   const submitted = (id, run) => $(id).addEventListener("submit", (event) => { event.preventDefault(); run(); });
   submitted("form", () => examine({ text: $("text").value }));
   submitted("ends", () => showPair([$("first").value, $("second").value]));
-  submitted("what-if", assume);
-  submitted("diff", showChanges);
+  for (const [id, run] of [["what-if", assume], ["diff", showChanges]]) submitted(id, run);
   $("as-is").addEventListener("click", () => { document.querySelectorAll("#plan input:checked").forEach((box) => (box.checked = false)); $("settings").value = ""; assume(); });
   const keep = (id, what, run) => $(id).addEventListener("click", () => attempt(what, run));
   keep("fix", "Writing...", async () => { const files = await ask({ ask: "fix" }); if (files.length) save("peerlane-fix.zip", zip(files)); else say("No step of the plan has a command."); });

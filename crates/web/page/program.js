@@ -5,9 +5,7 @@
 const $ = (id) => document.getElementById(id);
 
 /** Bytes of base64, also of its form for addresses. */
-function fromBase64(text) {
-  return Uint8Array.from(atob(text.trim().replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
-}
+const fromBase64 = (text) => Uint8Array.from(atob(text.trim().replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
 
 function toBase64(bytes) {
   let text = "";
@@ -16,9 +14,7 @@ function toBase64(bytes) {
 }
 
 /** Bytes that went through a stream: of compression, or back. */
-async function through(bytes, stream) {
-  return new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
-}
+const through = async (bytes, stream) => new Uint8Array(await new Response(new Blob([bytes]).stream().pipeThrough(stream)).arrayBuffer());
 
 /** A failure that has its own words. */
 class Refusal extends Error {
@@ -47,10 +43,7 @@ const program = {
     return this.bytes;
   },
 
-  stop() {
-    this.worker?.terminate();
-    this.worker = null;
-  },
+  stop() { this.worker?.terminate(); this.worker = null; },
 
   settle({ id, answer, panic }) {
     const { resolve, reject } = this.waiting.get(id) ?? {};

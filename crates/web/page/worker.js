@@ -2,9 +2,7 @@
 "use strict";
 let program;
 
-function text(address, length) {
-  return new TextDecoder().decode(new Uint8Array(program.memory.buffer, address, length));
-}
+const text = (address, length) => new TextDecoder().decode(new Uint8Array(program.memory.buffer, address, length));
 
 onmessage = async ({ data: { id, bytes, request } }) => {
   try {

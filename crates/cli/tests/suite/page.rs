@@ -105,7 +105,8 @@ fn changes_equal_printed_ones() {
 
 #[test]
 fn scrubbed_texts_keep_their_answers() {
-    let described = [("fixtures/nccl", ".xml"), ("fixtures/questions", ".toml"), ("machines", ".toml")];
+    let described =
+        [("fixtures/nccl", ".xml"), ("fixtures/questions", ".toml"), ("machines", ".toml")];
     let described = described.into_iter().flat_map(|(folder, end)| files(folder, end));
     for path in files("fixtures/lspci", ".txt").into_iter().chain(described) {
         let scrubbed = asked(&json!({ "ask": "scrub", "machine": given(&path) }));

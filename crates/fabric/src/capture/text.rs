@@ -573,7 +573,8 @@ mod tests {
 
     #[test]
     fn names_of_drivers_stay_outside_of_paths() {
-        let text = "nvidia@gpu07:~$ ls /home/nvme_tcp\n\tKernel modules: nvme_tcp, nvidia_drm\nnvidia";
+        let text =
+            "nvidia@gpu07:~$ ls /home/nvme_tcp\n\tKernel modules: nvme_tcp, nvidia_drm\nnvidia";
         let kept = "$ ls /home/machine\n\tKernel modules: nvme_tcp, nvidia_drm\nnvidia";
         assert_eq!(scrubbed(text), kept);
     }

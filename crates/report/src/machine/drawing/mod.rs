@@ -88,12 +88,7 @@ impl<'a> Drawing<'a> {
     }
 
     /// Draws who reaches which memory, and returns where that ends.
-    fn reach(
-        &self,
-        detail: Detail,
-        layout: &DrawingLayout,
-        sheet: &mut DrawingSheet,
-    ) -> f64 {
+    fn reach(&self, detail: Detail, layout: &DrawingLayout, sheet: &mut DrawingSheet) -> f64 {
         let fabric = self.fabric;
         // Memories with the same way up share a column before there are none.
         let columns =
