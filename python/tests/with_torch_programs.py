@@ -77,12 +77,13 @@ def test_diffusers_take_the_tensors(tmp_path):
     found.load_state_dict(tensors, assign=True)
     assert found.conv_in.weight.data_ptr() == tensors["conv_in.weight"].data_ptr(), "nothing is copied"
     noise = torch.rand(1, 1, 8, 8)
+    equal(found.state_dict(), model.state_dict())
     with torch.no_grad():
-        assert torch.equal(found(noise, 3).sample, model(noise, 3).sample)
-        # This is why the page does not name it.
-        zeros = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
-        ignored = diffusers.UNet2DModel.from_pretrained(tmp_path, state_dict=zeros)
-        assert torch.equal(ignored(noise, 3).sample, model(noise, 3).sample)
+        # Sums may differ in their last bits with the alignment of memory.
+        assert torch.allclose(found(noise, 3).sample, model(noise, 3).sample, atol=1e-5)
+    # This is why the page does not name it.
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    equal(diffusers.UNet2DModel.from_pretrained(tmp_path, state_dict=zeros).state_dict(), model.state_dict())
 
 
 # SGLang's own iterator with its plugins, on a processor: SGLang itself always names a GPU.
