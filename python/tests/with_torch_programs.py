@@ -77,12 +77,13 @@ def test_diffusers_take_the_tensors(tmp_path):
     found.load_state_dict(tensors, assign=True)
     assert found.conv_in.weight.data_ptr() == tensors["conv_in.weight"].data_ptr(), "nothing is copied"
     noise = torch.rand(1, 1, 8, 8)
+    equal(found.state_dict(), model.state_dict())
     with torch.no_grad():
-        assert torch.equal(found(noise, 3).sample, model(noise, 3).sample)
-        # This is why the page does not name it.
-        zeros = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
-        ignored = diffusers.UNet2DModel.from_pretrained(tmp_path, state_dict=zeros)
-        assert torch.equal(ignored(noise, 3).sample, model(noise, 3).sample)
+        # Sums may differ in their last bits with the alignment of memory.
+        assert torch.allclose(found(noise, 3).sample, model(noise, 3).sample, atol=1e-5)
+    # This is why the page does not name it.
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in tensors.items()}
+    equal(diffusers.UNet2DModel.from_pretrained(tmp_path, state_dict=zeros).state_dict(), model.state_dict())
 
 
 # SGLang's own iterator with its plugins, on a processor: SGLang itself always names a GPU.
@@ -146,6 +147,12 @@ def serve(folder, format, place, **options):
     return done.stdout + done.stderr
 
 
+def tokens(said):
+    """The lines of the tokens and of the version."""
+    assert "TOKENS" in said, said
+    return "\n".join(said.split("TOKENS")[1].splitlines()[:2])
+
+
 @pytest.mark.parametrize("version", ["newer", "older"])
 def test_vllm_serves_what_its_own_loader_loads(llama, version):
     place = os.environ.get("PEERLANE_VLLM_OLDER", "") if version == "older" else ""
@@ -156,11 +163,9 @@ def test_vllm_serves_what_its_own_loader_loads(llama, version):
     if "TOKENS" not in expected:
         pytest.skip(f"vLLM does not run here: {expected.strip().splitlines()[-1]}")
     copied = serve(llama, "peerlane", place, mapped=False, memory="1M")
-    assert copied.split("TOKENS")[1] == expected.split("TOKENS")[1] and "0.003 GB mapped" not in copied
+    assert tokens(copied) == tokens(expected) and "0.003 GB mapped" not in copied
     found = serve(llama, "peerlane", place, memory="1M")
-    assert "TOKENS" in found, found
-    assert found.split("TOKENS")[1] == expected.split("TOKENS")[1]
-    assert found.split("TOKENS")[1].splitlines()[1].startswith("VLLM 0.")
+    assert tokens(found) == tokens(expected) and "VLLM 0." in tokens(found)
     assert "peerlane to cpu: 0.003 GB of tensors: 0.003 GB mapped" in found
     assert "has no 'threads'" in serve(llama, "peerlane", place, threads=3)
 
