@@ -136,8 +136,10 @@ impl TextScrub {
             // Punctuation after a word is no part of it, as in `gpu07: 10.1.2.3.`.
             let bare = word.trim_end_matches([':', '.']);
             let before = &line[..line.len() - rest.len()];
-            let is_of_account = before.ends_with('@') && before.len() > 1
-                || word.len() == bare.len() && is_account(word, after);
+            // `pci=config_acs=0011101@pci:1b36:000c` names devices by vendor and product.
+            let is_of_account =
+                before.ends_with('@') && before.len() > 1 && !bare.starts_with("pci:")
+                    || word.len() == bare.len() && is_account(word, after);
             let is_of_home = HOMES.iter().any(|home| before.ends_with(home));
             if is_of_home && !bare.is_empty() {
                 self.number(IdentifierKind::Name, bare);
@@ -409,7 +411,7 @@ fn is_version(before: &str) -> bool {
 fn is_account(word: &str, after: &str) -> bool {
     let Some(host) = after.strip_prefix('@').filter(|_| !word.is_empty()) else { return false };
     let is_journal = host.split_whitespace().next().is_some_and(|name| name.contains(".journal"));
-    host.starts_with(|c: char| c.is_ascii_alphabetic()) && !is_journal
+    host.starts_with(|c: char| c.is_ascii_alphabetic()) && !host.starts_with("pci:") && !is_journal
 }
 
 /// Ends of the names of hosts: those of companies, universities and networks of one's own.
@@ -532,6 +534,7 @@ mod tests {
             ),
             ("write to luis.b@altair.de now", "write to removed@removed now"),
             ("pci@0000:17:00.0", "pci@0000:17:00.0"),
+            ("pci=config_acs=xx111@pci:1b36:000c", "pci=config_acs=xx111@pci:1b36:000c"),
             ("client version 10.1.0.3 from 10.1.2.3", "client version 10.1.0.3 from address-1"),
             (
                 "[    0.000000] Command line: BOOT_IMAGE=/x root=/dev/x ro quiet acme7",
