@@ -120,11 +120,10 @@ unsafe impl GlobalAlloc for ReserveAllocator {
         // SAFETY: its size is not 0.
         let found = unsafe { self.alloc(wanted) };
         if !found.is_null() {
-            // SAFETY: both have as many bytes, and are different blocks; the old one is not used again.
-            unsafe {
-                ptr::copy_nonoverlapping(pointer, found, layout.size().min(size));
-                self.dealloc(pointer, layout);
-            }
+            // SAFETY: both have as many bytes, and are different blocks.
+            unsafe { ptr::copy_nonoverlapping(pointer, found, layout.size().min(size)) };
+            // SAFETY: the old block is not used again.
+            unsafe { self.dealloc(pointer, layout) };
         }
         found
     }
