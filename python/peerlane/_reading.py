@@ -315,7 +315,8 @@ def started(start: Callable[[], T]) -> T:
         return start()
     except RuntimeError as error:
         words = ["cannot start a thread that reads files", str(error)]
-        kind = PeerlaneError if _has_room(STACK) else OutOfMemory
+        # Threads that ended meanwhile gave their stacks back.
+        kind = PeerlaneError if _has_room(THREADS * STACK) else OutOfMemory
         raise kind(words, hint="ulimit -u -v shows the limits") from error
 
 
