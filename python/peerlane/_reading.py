@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import resource
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -315,8 +316,10 @@ def started(start: Callable[[], T]) -> T:
         return start()
     except RuntimeError as error:
         words = ["cannot start a thread that reads files", str(error)]
-        # Threads that ended meanwhile gave their stacks back.
-        kind = PeerlaneError if _has_room(THREADS * STACK) else OutOfMemory
+        # Under a limit of address space, memory that was short may be there again: threads that began gave back what
+        # glibc maps for an arena, 128 MiB for a moment (malloc/arena.c).
+        is_limited = resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY
+        kind = OutOfMemory if is_limited or not _has_room(STACK) else PeerlaneError
         raise kind(words, hint="ulimit -u -v shows the limits") from error
 
 
