@@ -40,7 +40,7 @@ pub use drivers::{
 pub use explain::{ExplanationStep, explain};
 pub use fact::{Fact, KernelList, UnreadRegister};
 pub use groups::{GroupAnswer, ReachGroup, ReachGroups};
-pub use matrix::{Detail, Matrix, Peers, representatives};
+pub use matrix::{Detail, Matrix, Peers};
 pub use network::NetworkDriveMemory;
 pub use open_fact::{GroupNeed, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};

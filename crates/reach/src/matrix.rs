@@ -73,7 +73,7 @@ pub(crate) fn grouped(
 }
 
 /// Two functions of a row and a column that are not the same one, if there are any.
-pub fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, FunctionId)> {
+fn representatives(row: &Peers, column: &Peers) -> Option<(FunctionId, FunctionId)> {
     let mut pairs = row.members.iter().take(2).flat_map(|&memory| {
         column.members.iter().take(2).map(move |&initiator| (memory, initiator))
     });

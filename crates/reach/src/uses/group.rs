@@ -40,7 +40,8 @@ enum Place {
     Port(FunctionId),
     Bus(BridgeId),
     Machine(usize),
-    Nowhere,
+    /// All that the description has: functions of different machines meet nowhere else.
+    Description,
 }
 
 impl PairGroup {
@@ -61,7 +62,7 @@ impl PairGroup {
         let (_, initiator) = initiators.first(|other| other != branch)?;
         let port = match place {
             Place::Port(port) => Some(port),
-            Place::Bus(_) | Place::Machine(_) | Place::Nowhere => None,
+            Place::Bus(_) | Place::Machine(_) | Place::Description => None,
         };
         let count = count(&providers, &initiators, is_both_ways);
         let example = (provider, initiator);
@@ -218,14 +219,14 @@ fn places(
     let bridge = fabric.bridge_of(id);
     let ports = fabric.upward(id).map(Place::Port);
     let machine = machines[bridge.0];
-    let above = [Place::Bus(bridge), Place::Machine(machine), Place::Nowhere];
+    let above = [Place::Bus(bridge), Place::Machine(machine), Place::Description];
     ports.chain(above).map(move |place| {
         let within = branch;
         branch = match place {
             Place::Port(port) => port.0,
             Place::Bus(bridge) => bridge.0,
             Place::Machine(number) => number,
-            Place::Nowhere => within,
+            Place::Description => within,
         };
         (place, within)
     })

@@ -129,6 +129,44 @@ fn equal_devices_below_equal_switches_are_one_group() {
     assert_eq!(counts.len(), 4, "{counts:?}");
 }
 
+/// A GPU and two drives below one switch; ACS of the switch, and of the port above the second drive.
+fn one_switch(switch: &str, port: &str) -> Fabric {
+    peerlane_testing::machine(&format!(
+        "cpu = {{ vendor = 'GenuineIntel', family = 6 }}
+         root root-port 8086:1901 acs = 'absent'
+           up upstream-port acs = {switch}
+             port-a downstream-port acs = 'absent'
+               a gpu 10de:2331 acs = 'absent'
+             port-b downstream-port acs = 'absent'
+               b nvme acs = 'absent'
+             port-c downstream-port acs = {port}
+               c nvme acs = 'absent'"
+    ))
+}
+
+/// For each group of drives and GPUs its pairs, and names of the ports that redirect.
+fn redirected(fabric: &Fabric) -> Vec<(usize, Vec<&str>)> {
+    let judged = judged_pairs(fabric);
+    let storage = judged.iter().filter(|one| one.of_use == Use::StorageToGpu);
+    let ports = |one: &JudgedPairs| {
+        let ports = one.legs.iter().flat_map(|leg| &leg.redirecting);
+        ports.map(|&id| fabric.function(id).name.as_str()).collect()
+    };
+    storage.map(|one| (one.group.count, ports(one))).collect()
+}
+
+#[test]
+fn drives_below_ports_that_differ_are_apart() {
+    let fabric = one_switch("'absent'", "{ control = 0x1d }");
+    assert_eq!(redirected(&fabric), [(1, vec![]), (1, vec!["port-c"])]);
+}
+
+#[test]
+fn port_where_pairs_meet_may_redirect() {
+    let fabric = one_switch("{ control = 0x1d }", "'absent'");
+    assert_eq!(redirected(&fabric), [(2, vec!["up"])]);
+}
+
 #[test]
 fn handmade_machines_group_their_pairs() {
     let pairs: usize = handmade::all().iter().map(|machine| holds(machine).unwrap()).sum();

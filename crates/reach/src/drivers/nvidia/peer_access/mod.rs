@@ -89,9 +89,10 @@ fn chips(ends: &DriverEnds<'_>) -> Verdict {
 /// A machine with NVSwitch: GPUs with NVLinks reach each other by these, or not at all.
 fn nvswitch(ends: &DriverEnds<'_>) -> Verdict {
     let is_switch = |one: &Function| {
-        let of_nvidia = one.vendor.filter(|&vendor| vendor == gpu::VENDOR_NVIDIA).zip(one.device);
-        let name = of_nvidia.filter(|_| one.kind != FunctionKind::Gpu);
-        let name = name.and_then(|(vendor, device)| pci_names::device(vendor, device));
+        // The kind is asked first: a name is looked up for every function of the machine.
+        let may_be = one.vendor == Some(gpu::VENDOR_NVIDIA) && one.kind != FunctionKind::Gpu;
+        let name = one.device.filter(|_| may_be);
+        let name = name.and_then(|device| pci_names::device(gpu::VENDOR_NVIDIA, device));
         name.is_some_and(|name| name.contains("NVSwitch"))
     };
     let is_here = |(id, one): (FunctionId, &Function)| {
