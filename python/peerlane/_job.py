@@ -162,21 +162,17 @@ class Job:
         size = one.bytes
         begin = at + one.begin - part.begin
         is_cast = part.width > 0
-        if part.kind is PartKind.MAPPED:
-            if one.runs > 1:
-                is_cast = self._width(one) > 0 and not _is_misaligned(one)
-                length = size * 8 // BITS[one.dtype] * self._views.cast_width if is_cast else size
-                whole = self._views.allocate(length, 0)
-                step = Step(one.begin, one.runs, one.run, one.stride, False, 0)
-                self._views.gather(memory, begin, step, whole, one, is_cast=is_cast)
-                memory, begin = whole, 0
-            elif size >= SMALL:
+        is_mapped = part.kind is PartKind.MAPPED
+        if one.runs > 1 and (is_mapped or part.kind is PartKind.GROUP):
+            tensor, is_cast = self._views.columns(memory, begin, one), True
+        else:
+            if is_mapped and size >= SMALL:
                 populate(memory, begin, size)
-            if teller is not None:
-                teller.add(size)
-        tensor = self._views.tensor(memory, begin, one, is_cast=is_cast)
-        if part.kind is PartKind.GROUP:
-            tensor = self._views.own(tensor)
+            tensor = self._views.tensor(memory, begin, one, is_cast=is_cast)
+            if part.kind is PartKind.GROUP:
+                tensor = self._views.own(tensor)
+        if is_mapped and teller is not None:
+            teller.add(size)
         cast = None
         if self._views.casts(one):
             if not is_cast:

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 from . import _peerlane
 from ._broadcast import Group
 from ._job import Ahead, Filled, Job
-from ._pieces import REQUEST, Cut, Part, PartKind, Piece, piece, pieces
+from ._pieces import REQUEST, SCRATCH, Cut, Part, PartKind, Piece, piece, pieces
 from ._progress import Progress, Teller
 from ._reader import NOTHING, Reading, warn
-from ._reading import ABSENT_MAX, SAMPLES, Source, Tally
+from ._reading import ABSENT_MAX, SAMPLES, Source, Tally, batches
 from ._shards import Catalogue, TensorInfo
 from ._types import Size
 from ._views import Views
@@ -235,7 +235,7 @@ class Model:
             size = sum(one.bytes for part in parts for one in part.pieces)
             read, requests = (sum(part.read for part in parts), sum(part.requests for part in parts))
             path = str(self._catalogue.shards[shard].path)
-            columns = [_columns(part.pieces[0], part) for part in parts if part.pieces[0].runs > 1]
+            columns = [_columns(one, part) for part in parts for one in part.pieces if one.runs > 1]
             found.append(FilePlan(path, route, reason, size, read, requests, columns))
         return found
 
@@ -275,16 +275,24 @@ class Model:
 
     def _all(self, job: Job) -> dict[str, Any]:
         teller = Teller(self._progress, job.total, lambda: job.route)
-        tensors = {}
-        job.tally.rise(job.cost(job.parts))
+        tensors: dict[str, Any] = {}
+        # What tensors are copied out of is held for some at a time.
+        whole = [part for part in job.parts if part.kind is not PartKind.GROUP]
+        groups = [part for part in job.parts if part.kind is PartKind.GROUP]
         try:
-            for filled in job.fill(job.parts, teller):
-                for number, one in enumerate(filled.part.pieces):
-                    tensors[one.name] = job.take(filled, number, teller)
+            for batch in (whole, *batches(groups, SCRATCH, lambda part: part.length)):
+                tensors |= self._of(job, batch, teller)
         finally:
             job.close()
         self._log()
-        return tensors
+        return {one.name: tensors[one.name] for part in job.parts for one in part.pieces}
+
+    @staticmethod
+    def _of(job: Job, batch: list[Part], teller: Teller) -> Iterator[tuple[str, Any]]:
+        job.tally.rise(job.cost(batch))
+        for filled in job.fill(batch, teller):
+            for number, one in enumerate(filled.part.pieces):
+                yield one.name, job.take(filled, number, teller)
 
     def _stream(self, job: Job) -> Iterator[tuple[str, Any]]:
         if self._group is not None:

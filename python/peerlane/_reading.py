@@ -28,7 +28,7 @@ STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
 """Ranges that are read into host memory at the same time."""
-SMALL_RANGE = 64 << 10
+SMALL_RANGE = 256 << 10
 """Ranges below this size are read several at a time by one thread, and copied to their place."""
 TOGETHER = 256 << 10
 """Bytes of small ranges that a thread takes at a time."""
@@ -202,7 +202,7 @@ class Source:
         some = list(batches(fills, TOGETHER, _share))
 
         def read(part: Sequence[Fill]) -> None:
-            if len(part) > 1:
+            if part[0].length < SMALL_RANGE:
                 for shard, some in groupby(part, lambda fill: fill.shard):
                     self._read_small(shard, list(some), tally, told, stop)
                 return

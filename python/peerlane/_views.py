@@ -61,6 +61,9 @@ class Views(Protocol):
     def own(self, tensor: Any) -> Any:
         """A copy in memory of its own."""
 
+    def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
+        """A tensor in memory of its own of runs, the first at ``begin``, in the type that is asked for."""
+
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
     ) -> None:
@@ -131,6 +134,16 @@ class NumpyViews(_HostMemory):
 
     def own(self, tensor: Any) -> Any:
         return tensor.copy()
+
+    def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
+        numpy, dtype = self._numpy, self._dtype(piece)
+        taken = numpy.dtype("uint8") if begin % dtype.itemsize else dtype
+        flat = numpy.frombuffer(memory, "uint8")[begin : begin + piece.end - piece.begin].view(taken)
+        runs = (piece.runs, piece.run // taken.itemsize)
+        found = numpy.lib.stride_tricks.as_strided(flat, runs, (piece.stride, taken.itemsize))
+        if taken is not dtype:
+            found = found.copy().view(dtype)
+        return found.astype(self._cast if self.casts(piece) else dtype, "C").reshape(_shape(piece))
 
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
@@ -227,6 +240,16 @@ class TorchViews(_HostMemory):
 
     def own(self, tensor: Any) -> Any:
         return tensor.clone()
+
+    def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
+        torch, dtype = self._torch, self._dtype(piece)
+        taken = torch.uint8 if begin % dtype.itemsize else dtype
+        flat = self.flat(memory)[begin : begin + piece.end - piece.begin].view(taken)
+        found = flat.as_strided((piece.runs, piece.run // taken.itemsize), (piece.stride // taken.itemsize, 1))
+        if taken is not dtype:
+            found = found.contiguous().view(dtype)
+        given = self._cast if self.casts(piece) else dtype
+        return found.to(given, copy=True, memory_format=torch.contiguous_format).view(_shape(piece))
 
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool

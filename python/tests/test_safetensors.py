@@ -647,9 +647,57 @@ def test_types_that_numpy_lacks_are_refused(dtype):
         NumpyViews("numpy", "cpu", dtype)
 
 
-@pytest.mark.parametrize(("gap", "count"), [(_pieces.GAP, 1), (_pieces.GAP + 1, 2)])
-def test_ranges_with_a_small_gap_are_read_together(gap, count):
-    begin = 64 + gap
-    pieces = [_pieces.Piece(name, "U8", (64,), 0, at, 64, 1, 64) for name, at in (("a", 0), ("b", begin))]
+SMALL_GAP = _pieces.GAP_OF_SMALL
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gap", "is_apart", "kinds"),
+    [
+        ((64, 64), _pieces.GAP, False, ["range"]),
+        ((64, 64), _pieces.GAP + 1, False, ["group"]),
+        ((64, 64), SMALL_GAP, False, ["group"]),
+        ((64, 64), SMALL_GAP + 1, False, ["range", "range"]),
+        ((64, 64), 0, True, ["group"]),
+        ((64, 64), SMALL_GAP, True, ["group"]),
+        ((64, 64), SMALL_GAP + 1, True, ["group", "group"]),
+        ((64, _pieces.SMALL), _pieces.GAP, False, ["range"]),
+        ((64, _pieces.SMALL), _pieces.GAP + 1, False, ["range", "range"]),
+        ((_pieces.SMALL, 64), 0, True, ["range", "group"]),
+        ((64, 64), -1, False, ["range", "range"]),
+    ],
+)
+def test_small_ranges_with_a_gap_are_read_together(sizes, gap, is_apart, kinds):
+    first, second = sizes
+    places = (("a", 0, first), ("b", first + gap, second))
+    pieces = [_pieces.Piece(name, "U8", (size,), 0, at, size, 1, size) for name, at, size in places]
+    found = list(_pieces.parts(pieces, is_apart, lambda shard: False))
+    assert [part.kind.value for part in found] == kinds
+
+
+def test_large_neighbours_of_a_gap_stay_apart():
+    places = (("a", 0, 64), ("b", 64 + _pieces.GAP + 1, 64), ("c", 128 + _pieces.GAP + 1, _pieces.SMALL))
+    pieces = [_pieces.Piece(name, "U8", (size,), 0, at, size, 1, size) for name, at, size in places]
     found = list(_pieces.parts(pieces, False, lambda shard: False))
-    assert len(found) == count
+    assert [(part.kind.value, len(part.pieces)) for part in found] == [("group", 2), ("range", 1)]
+
+
+@pytest.mark.parametrize("how", ["load", "stream", "mapped"])
+@pytest.mark.parametrize("pad", [8, 1])
+@pytest.mark.parametrize("dtype", [None, "float64"])
+def test_small_columns_come_out_of_one_range(tmp_path, how, pad, dtype):
+    random = np.random.default_rng(3)
+    kinds = {"f2": "F16", "f4": "F32"}
+    names = [f"{number}.{kind}" for number in range(30) for kind in kinds]
+    values = {name: random.random((5, 6, 40)).astype(name[-2:]) for name in names}
+    tensors = {(name, kinds[name[-2:]], value.shape): value.tobytes() for name, value in values.items()}
+    path = write(tmp_path / "model.safetensors", tensors, {"odd": "x"}, pad)
+    path.read_bytes()
+    model = safetensors.open(path, framework="numpy", mapped=how == "mapped", dtype=dtype)
+    slices = {name: (1, 2, 4) if name[-1] == "2" else (2, 3, 9) for name in values}
+    found = dict(model.stream(slices=slices)) if how == "stream" else model.load(slices=slices)
+    for name, value in values.items():
+        expected = value[:, 2:4] if name[-1] == "2" else value[:, :, 3:9]
+        assert found[name].dtype == (dtype or value.dtype) and found[name].flags.c_contiguous
+        assert found[name].shape == expected.shape and (found[name] == expected).all(), name
+    [plan] = safetensors.open(path, framework="numpy", mapped=False).plan(slices=slices)
+    assert plan.requests == 1 and len(plan.columns) == 60 and not any(one.is_by_runs for one in plan.columns)

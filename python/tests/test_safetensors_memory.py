@@ -170,6 +170,19 @@ def test_a_tensor_that_is_kept_keeps_no_file(files, held):
     assert held["now"] <= _pieces.GROUP and kept.nbytes == 10_240
 
 
+def test_a_load_holds_little_of_what_lies_between_small_slices(tmp_path, held):
+    rows = np.random.default_rng(9).integers(0, 99, (8, 6_000), "u1")
+    tensors = {(f"{number}", "U8", rows.shape): rows.tobytes() for number in range(3_000)}
+    write(tmp_path / "narrow.safetensors", tensors)
+    model = safetensors.open(tmp_path, framework="numpy", mapped=False)
+    found = model.load(slices={name: (0, 3, 4) for name in model.keys()})
+    assert all((tensor == rows[3:4]).all() for tensor in found.values()) and len(found) == 3_000
+    size = 3_000 * rows.nbytes
+    assert held["most"] <= _pieces.SCRATCH < size // 2 and held["now"] == 0
+    [plan] = model.plan(slices={name: (0, 3, 4) for name in model.keys()})
+    assert plan.requests == -(-size // _pieces.STRETCH) and size * 0.9 < plan.read < size
+
+
 @pytest.mark.parametrize("memory", ["1G", "4M"])
 def test_columns_of_many_tensors_share_little_scratch_memory(tmp_path, held, memory):
     columns = np.random.default_rng(8).integers(0, 99, (1024, 16_384), "u1")
@@ -186,10 +199,18 @@ def test_columns_of_many_tensors_share_little_scratch_memory(tmp_path, held, mem
 
 def test_huge_pages_are_asked_for_where_they_are_free(tmp_path, monkeypatch):
     monkeypatch.setattr(_limits, "PROC", tmp_path)
+    monkeypatch.setattr(_limits, "SYS", tmp_path / "sys")
     assert not _limits.has_huge_pages(1)
     zones = "Node 0, zone    DMA 9 9 9 9 9 9 9 9 9 1 3\nNode 1, zone Normal 900 9 9 9 9 9 9 9 9 0 2\n"
     (tmp_path / "buddyinfo").write_text(zones)
     assert _limits.has_huge_pages((2 << 20) + 5 * (4 << 20)) and not _limits.has_huge_pages((22 << 20) + 1)
+    for kind, reporting in ((2, "1"), (5, "0"), (5, "1")):
+        device = tmp_path / f"sys/bus/virtio/devices/virtio{kind}{reporting}"
+        device.mkdir(parents=True)
+        (device / "device").write_text(f"0x{kind:04x}\n")
+        (device / "features").write_text("01100" + reporting + "0" * 58 + "\n")
+        is_lent = kind == 5 and reporting == "1"
+        assert _limits.has_huge_pages(2 << 20) != is_lent, (kind, reporting)
 
 
 def test_errors_of_memory_are_both_kinds():
