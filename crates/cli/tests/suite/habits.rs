@@ -187,7 +187,7 @@ fn nics_that_a_topology_names_take_part() {
 }
 
 #[test]
-fn missing_drive_makes_no_file() {
+fn missing_drive_is_no_file() {
     let folder = Scratch::new();
     folder.write("set.bin", "data");
     typed(folder.path(), "copy set.bin nvme77")
@@ -195,6 +195,9 @@ fn missing_drive_makes_no_file() {
         .says("nvme77 is not a device of this machine");
     assert!(!folder.at("nvme77").exists());
     typed(folder.path(), "copy set.bin ./nvme77 -q").exited(0);
+    typed(folder.path(), "plan nvme76 nvme77")
+        .exited(2)
+        .says("nvme76 is not a device of this machine");
 }
 
 #[test]

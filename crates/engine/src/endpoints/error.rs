@@ -19,7 +19,7 @@ pub enum EndpointError {
         /// The name as typed.
         notation: Notation,
     },
-    /// The name of a drive or GPU that is not there, though it could mean a new file.
+    /// The name of a drive or GPU that is not there, though it could mean a file.
     #[error("{path} is not a device of this machine")]
     LooksLikeDevice {
         /// The name as typed.
@@ -185,7 +185,7 @@ impl EndpointError {
                 Some("`ls /dev/nvme*` and `peerlane topo` show the devices".to_owned())
             }
             Self::LooksLikeDevice { path } => Some(format!(
-                "`peerlane topo` shows the devices; for a new file of this name: ./{}",
+                "`peerlane topo` shows the devices; for a file of this name: ./{}",
                 path.display()
             )),
             Self::NotADevice { path } => Some(format!(

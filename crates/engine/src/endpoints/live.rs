@@ -227,6 +227,9 @@ fn missing(
     if let Some(disk) = passthrough::of_a_partition(typed) {
         return Err(EndpointError::NoPartition { path: typed.to_owned(), disk });
     }
+    if is_device_name(typed) {
+        return Err(EndpointError::LooksLikeDevice { path: typed.to_owned() });
+    }
     let name = typed.file_name().filter(|_| role == Role::Target);
     let Some(name) = name else {
         return Err(EndpointError::Missing { path: typed.to_owned() });
@@ -235,9 +238,6 @@ fn missing(
         // Who writes a slash means a directory; a file of that name would surprise.
         let (path, directory) = (typed.to_owned(), typed.to_owned());
         return Err(EndpointError::NoDirectory { path, directory });
-    }
-    if is_device_name(typed) {
-        return Err(EndpointError::LooksLikeDevice { path: typed.to_owned() });
     }
     let parent = match typed.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
