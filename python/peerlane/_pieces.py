@@ -224,6 +224,8 @@ class Part:
     @property
     def scratch(self) -> int:
         """Bytes of memory that it takes while it is read, in addition."""
+        if self.kind is not PartKind.STRETCHES:
+            return 0
         return max((step.length for step in self.steps()), default=0)
 
     @property

@@ -95,8 +95,8 @@ class Reader:
 
         Whole blocks go to their place by DMA, if the memory is aligned as the file wants it. At
         another alignment they go next to it and are moved from there. A beginning and an end that
-        are not whole blocks go through host memory of Peerlane. The result has the bytes of each
-        route.
+        are not whole blocks go through host memory of Peerlane, and so do all of 64 KiB and less
+        that are not whole blocks in their place. The result has the bytes of each route.
 
         Memory of a GPU gets its bytes by cuFile, direct, if the machine has such a way (a
         ``RouteWarning`` says, once a process, why it was not taken); else through pinned host
@@ -136,6 +136,10 @@ class Reader:
     def _read_into(self, target: Any, offset: int, said: Callable[[str], object]) -> Reading:
         """Reads as :meth:`read_into` does, and hands warnings to a function."""
         return Reading(**self._reader.read_into(target, offset, TIMEOUT, None, said))
+
+    def _read_ranges(self, ranges: list[tuple[int, Any]]) -> Reading:
+        """Fills several memories of the host, each from an offset on, as one read."""
+        return Reading(**self._reader.read_ranges(ranges, TIMEOUT))
 
     def __repr__(self) -> str:
         return f"Reader({self.path!r})"

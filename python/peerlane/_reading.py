@@ -27,11 +27,9 @@ ABSENT_MAX = 4
 STEP = 64 << 20
 """Bytes read between two looks at whether to stop."""
 THREADS = 8
-"""Ranges that are read into host memory at the same time."""
-SMALL_RANGE = 256 << 10
-"""Ranges below this size are read several at a time by one thread, and copied to their place."""
-TOGETHER = 256 << 10
-"""Bytes of small ranges that a thread takes at a time."""
+"""Threads that read into host memory at the same time."""
+TOGETHER = 8 << 20
+"""Bytes of ranges that a thread reads together."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
 STACK = 8 << 20
@@ -194,20 +192,18 @@ class Source:
         told: Callable[[int], None],
         stop: threading.Event,
     ) -> None:
-        """Fills memory by several threads; one range alone on this thread, which hears Ctrl-C at once."""
-        if len(fills) == 1:
-            self._read(fills[0], tally, told, stop)
-            return
-        # Handing a range to a thread costs as much as reading some KiB.
-        some = list(batches(fills, TOGETHER, _share))
+        """Fills memory by several threads; what one does alone on this thread, which hears Ctrl-C at once."""
+        # Threads that come back to Python wait for those that run there: 18,000 ranges by one call each took twice as long.
+        some = list(batches(_steps(fills), TOGETHER, lambda fill: fill.length))
 
         def read(part: Sequence[Fill]) -> None:
-            if part[0].length < SMALL_RANGE:
-                for shard, some in groupby(part, lambda fill: fill.shard):
-                    self._read_small(shard, list(some), tally, told, stop)
-                return
-            self._read(part[0], tally, told, stop)
+            for shard, ranges in groupby(part, lambda fill: fill.shard):
+                self._read(shard, list(ranges), tally, told, stop)
 
+        if len(fills) == 1 or len(some) == 1:
+            for part in some:
+                read(part)
+            return
         with ThreadPoolExecutor(min(THREADS, max(1, len(some)))) as threads:
             try:
                 # A list of futures would keep the memory of a load that failed, in a cycle with its error.
@@ -218,24 +214,6 @@ class Source:
                 raise
 
     def _read(
-        self, fill: Fill, tally: Tally, told: Callable[[int], None], stop: threading.Event
-    ) -> None:
-        reader = self._reader(fill.shard)
-        block, route = reader.block, "direct" if reader.is_direct else "page cache"
-        for begin in range(0, fill.length, STEP):
-            if stop.is_set():
-                raise Stopped([f"{reader.path} is not read any more"])
-            part = fill.memory[begin : begin + STEP]
-            offset = fill.offset + begin
-            reading = reader.read_into(part, offset)
-            if reading.bytes != len(part):
-                raise PeerlaneError([f"{reader.path} became shorter while it was read"])
-            first = offset // block * block
-            read = min(-(-(offset + len(part)) // block) * block, reader.size) - first
-            tally.count(fill.shard, reading, read, route)
-            told(len(part))
-
-    def _read_small(
         self,
         shard: int,
         fills: Sequence[Fill],
@@ -243,33 +221,20 @@ class Source:
         told: Callable[[int], None],
         stop: threading.Event,
     ) -> None:
-        """Reads small ranges of a file by one system call each: the set-up of a ``Reader`` costs more than they do."""
         reader = self._reader(shard)
-        block = reader.block if reader.is_direct else 1
-        try:
-            scratch = memoryview(mmap.mmap(-1, max(fill.length for fill in fills) + 2 * block))
-        except OSError as error:
-            raise _failed(f"cannot have memory to read {reader.path}", error) from error
-        read = done = 0
-        with self._open(shard, os.O_DIRECT if reader.is_direct else 0) as file:
-            for fill in fills:
-                if stop.is_set():
-                    raise Stopped([f"{reader.path} is not read any more"])
-                first = fill.offset // block * block
-                at, end = fill.offset - first, fill.offset + fill.length - first
-                try:
-                    count = os.preadv(file.fileno(), [scratch[: -(-end // block) * block]], first)
-                except OSError as error:
-                    raise _failed(f"cannot read {reader.path}", error) from error
-                if count < end:
-                    raise PeerlaneError([f"{reader.path} became shorter while it was read"])
-                fill.memory[:] = scratch[at:end]
-                read += count
-                done += fill.length
-        cached = 0 if reader.is_direct else done
-        counts = Reading(done, 0, 0, done, cached)
-        tally.count(shard, counts, read, "direct" if reader.is_direct else "page cache")
-        told(done)
+        if stop.is_set():
+            raise Stopped([f"{reader.path} is not read any more"])
+        reading = reader._read_ranges([(fill.offset, fill.memory) for fill in fills])
+        size = sum(fill.length for fill in fills)
+        if reading.bytes != size:
+            raise PeerlaneError([f"{reader.path} became shorter while it was read"])
+        block, end = reader.block, reader.size
+        read = sum(
+            min(-(-(fill.offset + fill.length) // block) * block, end) - fill.offset // block * block
+            for fill in fills
+        )
+        tally.count(shard, reading, read, "direct" if reader.is_direct else "page cache")
+        told(size)
 
     def _to_gpu(
         self,
@@ -346,9 +311,11 @@ def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterato
         yield some
 
 
-def _share(fill: Fill) -> int:
-    """What a range takes of the bytes that a thread reads together: all of them, unless it is small."""
-    return fill.length if fill.length < SMALL_RANGE else TOGETHER
+def _steps(fills: Iterable[Fill]) -> Iterator[Fill]:
+    """The same in parts that a thread reads at a time."""
+    for fill in fills:
+        for begin in range(0, fill.length, STEP):
+            yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + STEP])
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use peerlane::load::LoadRoutes;
 use peerlane::machines::{self, LookDepth, MachineSource};
 use peerlane::read::{self, ReadTools, Reading};
-use peerlane::{Bytes, DEADLINE, Fabric, MonotonicClock, Nanos, RouteChoice};
+use peerlane::{Bytes, DEADLINE, Fabric, Lent, MonotonicClock, Nanos, RouteChoice};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -76,6 +76,30 @@ impl Reader {
     #[getter]
     fn is_direct(&self) -> bool {
         self.reader.is_direct()
+    }
+
+    /// Fills several buffers of the host, each from an offset on; bytes by the way they came.
+    fn read_ranges<'py>(
+        &self,
+        py: Python<'py>,
+        ranges: Vec<(u64, Bound<'py, PyAny>)>,
+        timeout: u64,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let lent = ranges.iter().map(|(offset, target)| match buffer::lend(target)? {
+            BufferTarget::Host(memory) => Ok((Bytes(*offset), memory)),
+            BufferTarget::Gpu(_) => Err(buffer::bad("it is GPU memory".to_owned()).into()),
+        });
+        let lent = lent.collect::<PyResult<Vec<(Bytes, Lent)>>>()?;
+        let mut watch = PyWatch::new(None, None);
+        let result = py.detach(|| {
+            let ranges: Vec<_> = lent.iter().map(|(offset, memory)| (*offset, memory)).collect();
+            let clock = MonotonicClock::start();
+            let deadline = Nanos::seconds(timeout);
+            let mut tools = ReadTools { clock: &clock, watch: &mut watch, deadline };
+            Ok(self.reader.read_ranges(&ranges, &mut tools)?)
+        });
+        let reading = watch.end(result)?;
+        counts(py, &reading)
     }
 
     /// Fills a buffer; bytes by the way they came.

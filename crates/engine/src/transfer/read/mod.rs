@@ -135,21 +135,45 @@ impl Reader {
         memory: &Lent,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
-        let there = self.size()?.0.saturating_sub(offset.0);
-        let total = there.min(memory.length().0);
+        self.read_ranges(&[(offset, memory)], tools)
+    }
+
+    /// Fills several memories, each from an offset of the file up to its end, as one read.
+    ///
+    /// # Errors
+    /// [`ReadError`]; the content of the memories is undefined then.
+    pub fn read_ranges(
+        &self,
+        ranges: &[(Bytes, &Lent)],
+        tools: &mut ReadTools<'_>,
+    ) -> Result<Reading, ReadError> {
+        let size = self.size()?.0;
+        let lengths: Vec<u64> = ranges
+            .iter()
+            .map(|(offset, memory)| size.saturating_sub(offset.0).min(memory.length().0))
+            .collect();
+        let total = lengths.iter().sum();
         tools.watch.phase(Phase::Move);
         tools.watch.begin(Bytes::ZERO, Bytes(total));
         if total == 0 {
             return Ok(Reading::default());
         }
-        let pieces = ReadPieces::new(self.rules, offset.0, total, memory.address() as u64);
         let mut session = Session::new(ENTRIES, [], None)?;
         let attached = session.attach_file(&self.opened);
         let file = attached.map_err(|error| self.failed("attach", error))?;
-        let region = session.ring.attach_region(lent::region(memory));
-        let room = pieces.room();
-        let work = ActiveRead { rules: self.rules, file, region, room, total, slots: Vec::new() };
-        work.run(&mut session, pieces, memory, tools).map_err(|error| self.named(error))
+        let places: Vec<ReadPlace<'_>> = ranges
+            .iter()
+            .zip(lengths)
+            .map(|(&(offset, memory), length)| ReadPlace {
+                memory,
+                region: session.ring.attach_region(lent::region(memory)),
+                pieces: ReadPieces::new(self.rules, offset.0, length, memory.address() as u64),
+            })
+            .collect();
+        let room = places.iter().map(|place| place.pieces.room()).max().unwrap_or_default();
+        let slots = Vec::new();
+        let work = ActiveRead { rules: self.rules, file, places: &places, room, total, slots };
+        work.run(&mut session, tools).map_err(|error| self.named(error))
     }
 
     fn failed(&self, action: &'static str, source: std::io::Error) -> ReadError {
@@ -174,34 +198,44 @@ fn alignment(file: &File) -> Option<u64> {
     Some(u64::from(facts.stx_dio_mem_align)).filter(|align| is_told && align.is_power_of_two())
 }
 
+/// A range that is read, and the caller's memory for it.
+struct ReadPlace<'a> {
+    memory: &'a Lent,
+    region: RegionId,
+    pieces: ReadPieces,
+}
+
 /// A read under way: pieces in slots, each used again when its piece is where it belongs.
-struct ActiveRead {
+struct ActiveRead<'a> {
     rules: Rules,
     file: FileId,
-    /// The caller's memory.
-    region: RegionId,
+    places: &'a [ReadPlace<'a>],
     /// Bytes of host memory that a slot may need.
     room: u64,
     total: u64,
-    slots: Vec<ReadSlot>,
+    slots: Vec<ReadSlot<'a>>,
 }
 
+/// A piece and the place that it belongs to.
+type PlacedPiece<'a> = (&'a ReadPlace<'a>, ReadPiece);
+
 /// A place for one request.
-#[derive(Debug, Clone, Copy, Default)]
-struct ReadSlot {
-    piece: Option<ReadPiece>,
+#[derive(Clone, Copy, Default)]
+struct ReadSlot<'a> {
+    piece: Option<PlacedPiece<'a>>,
     /// Host memory of its own, from the first piece on that needs it.
     host: Option<RegionId>,
 }
 
-impl ActiveRead {
+impl<'a> ActiveRead<'a> {
     fn run(
         mut self,
         session: &mut Session<'_>,
-        mut pieces: ReadPieces,
-        memory: &Lent,
         tools: &mut ReadTools<'_>,
     ) -> Result<Reading, ReadError> {
+        let places = self.places;
+        let mut pieces =
+            places.iter().flat_map(|place| place.pieces.clone().map(move |piece| (place, piece)));
         let mut requests = Vec::with_capacity(DEPTH);
         for piece in pieces.by_ref().take(DEPTH) {
             self.slots.push(ReadSlot::default());
@@ -225,7 +259,7 @@ impl ActiveRead {
                 tools.clock,
                 tools.deadline,
             )?;
-            self.settle(index, piece, &mut session.ring, memory, &mut reading)?;
+            self.settle(index, piece, &mut session.ring, &mut reading)?;
             tools.watch.progress(reading.bytes, Bytes(self.total));
             self.slots[index].piece = None;
             if let Some(piece) = pieces.next() {
@@ -239,14 +273,14 @@ impl ActiveRead {
     fn fill(
         &mut self,
         index: usize,
-        piece: ReadPiece,
+        (place, piece): PlacedPiece<'a>,
         session: &mut Session<'_>,
     ) -> Result<Request, ReadError> {
         let slot = &mut self.slots[index];
-        slot.piece = Some(piece);
+        slot.piece = Some((place, piece));
         let (region, region_offset) = match (piece.way, slot.host) {
-            (PieceRoute::InPlace, _) => (self.region, piece.place),
-            (PieceRoute::Shifted(shift), _) => (self.region, piece.place + shift),
+            (PieceRoute::InPlace, _) => (place.region, piece.place),
+            (PieceRoute::Shifted(shift), _) => (place.region, piece.place + shift),
             (PieceRoute::Copied, Some(host)) => (host, 0),
             (PieceRoute::Copied, None) => {
                 let host = session.host(Bytes(self.room))?;
@@ -255,20 +289,19 @@ impl ActiveRead {
             }
         };
         let from = FilePlace { file: self.file, offset: piece.offset, block: self.rules.block };
-        let place = MemoryPlace::host(region, region_offset);
-        Ok(Request::new(Role::Source, Action::Read, from, place, piece.need))
+        let to = MemoryPlace::host(region, region_offset);
+        Ok(Request::new(Role::Source, Action::Read, from, to, piece.need))
     }
 
     /// Moves the bytes read to their place, and counts them.
     fn settle(
         &self,
         index: usize,
-        piece: ReadPiece,
+        (place, piece): PlacedPiece<'_>,
         ring: &mut Traced<Staged<AnyRing>>,
-        memory: &Lent,
         reading: &mut Reading,
     ) -> Result<(), ReadError> {
-        let length = piece.length();
+        let (memory, length) = (place.memory, piece.length());
         reading.bytes.0 += length;
         let (way, is_there) = match (piece.way, self.rules.is_direct) {
             (PieceRoute::InPlace, true) => (&mut reading.direct, true),

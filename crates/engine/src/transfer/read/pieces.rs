@@ -2,6 +2,9 @@
 
 use super::Rules;
 
+/// Bytes that take less time to copy than a request of their own: a range of no more than these is one request.
+const SMALL: u64 = 64 << 10;
+
 /// Route of a piece to its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceRoute {
@@ -45,6 +48,8 @@ pub(super) struct ReadPieces {
     /// Bytes from the place of a block to the next place that a request may name; `None` without
     /// one.
     shift: Option<u64>,
+    /// Whether all of it is one piece, by way of host memory.
+    is_small: bool,
 }
 
 impl ReadPieces {
@@ -55,12 +60,26 @@ impl ReadPieces {
             0 => 0,
             past => rules.alignment - past,
         });
-        Self { rules, start: offset, at: offset, end: offset.saturating_add(length), shift }
+        let end = offset.saturating_add(length);
+        let mut found = Self { rules, start: offset, at: offset, end, shift, is_small: false };
+        let is_in_place = shift == Some(0) && (offset | end) % rules.block == 0;
+        found.is_small = !is_in_place && found.in_blocks() <= SMALL.min(rules.request);
+        found
     }
 
     /// Bytes of host memory that a piece may need.
     pub(super) fn room(&self) -> u64 {
-        if self.shift.is_some() { self.rules.block } else { self.rules.request }
+        match self.shift {
+            _ if self.is_small => self.in_blocks(),
+            Some(_) => self.rules.block,
+            None => self.rules.request,
+        }
+    }
+
+    /// Bytes of the blocks that the range lies in.
+    fn in_blocks(&self) -> u64 {
+        let Rules { block, .. } = self.rules;
+        self.end.div_ceil(block).saturating_mul(block) - self.start / block * block
     }
 }
 
@@ -74,6 +93,10 @@ impl Iterator for ReadPieces {
         let Rules { block, request, .. } = self.rules;
         let (place, offset) = (self.at - self.start, self.at / block * block);
         let (skip, rest) = (self.at - offset, self.end - offset);
+        if self.is_small {
+            self.at = self.end;
+            return Some(ReadPiece { offset, need: rest, skip, place, way: PieceRoute::Copied });
+        }
         // What is shifted must not reach behind the memory, nor a request behind the range.
         let whole = self.shift.map_or(0, |shift| rest.saturating_sub(shift) / block * block);
         let piece = match self.shift {
@@ -131,7 +154,19 @@ mod tests {
             ]
         );
         // The last block would reach three bytes behind the memory.
-        assert_eq!(ways(RULES, 0, 1024, 1), [(0, 512, Shifted(3)), (512, 512, Copied)]);
+        assert_eq!(ways(RULES, 0, 4608, 1), [(0, 4096, Shifted(3)), (4096, 512, Copied)]);
+    }
+
+    #[test]
+    fn small_ranges_of_odd_ends_are_one_request() {
+        use PieceRoute::{Copied, InPlace};
+        let rules = Rules { block: 512, alignment: 512, request: 1 << 20, is_direct: true };
+        assert_eq!(ways(rules, 100, 6000, 100), [(0, 6100, Copied)]);
+        assert_eq!(ways(rules, 0, 64 << 10, 8), [(0, 64 << 10, Copied)]);
+        assert_eq!(ways(rules, 512, 6144, 512), [(512, 6144, InPlace)]);
+        let larger = (64 << 10) + 1;
+        assert_eq!(ways(rules, 0, larger, 0), [(0, 64 << 10, InPlace), (64 << 10, 1, Copied)]);
+        assert_eq!(ReadPieces::new(rules, 100, 6000, 100).room(), 6144);
     }
 
     #[test]
