@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from ._reader import Reading
 from ._reading import Fill, Source, Stopped, Tally, batches, populate, started
 from ._shards import Shard
 from ._views import Views
-from .errors import OutOfMemory
+from .errors import OutOfMemory, PeerlaneError
 
 PAGE = 4096
 """Unit in which places of host memory agree with those of files."""
@@ -54,16 +55,26 @@ class Job:
         self.tally = Tally(tally)
         self.stop = threading.Event()
         self.total = sum(one.bytes for one in wanted)
-        self.mapped = {
-            shard: may_map and not views.is_gpu and source.is_cached(shard, shards[shard].size)
-            for shard in {one.shard for one in wanted if one.bytes}
-        }
+        self.maps: dict[int, memoryview] = {}
+        self.no_room: set[int] = set()
+        """Files that lie in the page cache, and could not be mapped."""
+        if may_map and not views.is_gpu:
+            self._map({one.shard: shards[one.shard].size for one in wanted if one.bytes})
         # A batch takes no more; without a bound of memory all is read at once.
         bound = STRETCH if memory is None else max(1, memory // READ_AHEAD)
         width = (lambda _: 0) if memory is None else self._width
         self.parts = list(
-            parts(wanted, memory is not None, lambda shard: self.mapped.get(shard, False), bound, width)
+            parts(wanted, memory is not None, lambda shard: shard in self.maps, bound, width)
         )
+
+    def _map(self, sizes: Mapping[int, int]) -> None:
+        for shard, size in sizes.items():
+            if self._source.is_cached(shard, size):
+                found = self._source.map(shard, size)
+                if found is None:
+                    self.no_room.add(shard)
+                else:
+                    self.maps[shard] = found
 
     @property
     def route(self) -> str:
@@ -132,10 +143,9 @@ class Job:
         if not part.end - part.begin:
             return Filled(part, None, 0)
         if part.kind is PartKind.MAPPED:
-            memory, at = self._source.map(part.shard, part.begin, part.end)
             count = sum(one.bytes for one in part.pieces)
             self.tally.count(part.shard, Reading(count, 0, 0, 0, count), count, "mapped")
-            return Filled(part, memory, at)
+            return Filled(part, self.maps[part.shard], part.begin)
         is_range = part.kind in (PartKind.RANGE, PartKind.GROUP)
         # A tensor alone that the file misaligns is read to where it is aligned: no copy has to be made of it.
         is_moved = len(part.pieces) == 1 and _is_misaligned(part.pieces[0])
@@ -252,6 +262,7 @@ class Ahead:
         self._budget = Budget(memory)
         self._batches = batches(wanted, max(1, memory // READ_AHEAD), lambda part: part.cost)
         self._ready: deque[Filled] = deque()
+        self._process = os.getpid()
         self._changed = threading.Condition()
         self._is_over = False
         self._error: BaseException | None = None
@@ -271,6 +282,10 @@ class Ahead:
             if not self._ready:
                 self._ready.extend(self._job.fill(next(self._batches, []), self._teller))
             return self._ready.popleft() if self._ready else None
+        if os.getpid() != self._process:
+            raise PeerlaneError(
+                ["a stream ends where its process forks: no thread reads here"], hint="begin another one"
+            )
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._is_over)
             if self._ready:
@@ -285,6 +300,9 @@ class Ahead:
 
     def close(self) -> None:
         """Ends the thread."""
+        if os.getpid() != self._process:
+            # Its locks may be held for ever.
+            return
         self._job.stop.set()
         self._budget.stop()
         if self._thread is not None:

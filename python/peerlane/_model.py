@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from . import _peerlane
@@ -141,17 +141,28 @@ class Model:
         mapped: bool,
         progress: Progress,
         group: Any,
+        again: Callable[[], Model] | None = None,
     ) -> None:
+        self._again = again
         self._catalogue, self._views = catalogue, views
         self._memory = _size("memory", memory)
         self._group = None if group is None else Group(group, views)
         # What others are to get is read, not mapped, so that all ranks have the same parts.
         self._may_map = mapped and group is None
         self._progress = progress
-        paths = [shard.path for shard in catalogue.shards]
-        self._source = Source(paths, None if pinned is None else str(pinned))
+        self._source = Source(
+            [shard.path for shard in catalogue.shards],
+            None if pinned is None else str(pinned),
+            [shard.identity for shard in catalogue.shards],
+        )
         self._tally = Tally()
         Teller(progress, 0, str)
+
+    def __reduce__(self) -> tuple[Callable[[], Model], tuple[()]]:
+        """Another process opens the files again."""
+        if self._again is None:
+            raise TypeError("only a model of peerlane.safetensors.open can be opened again")
+        return self._again, ()
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -363,11 +374,13 @@ class Model:
         return "host", f"{reading.page_cache} bytes out of the page cache, {reading.copied} from the drive"
 
     def _on_host(self, job: Job, shard: int) -> tuple[str, str]:
-        if job.mapped.get(shard):
+        if shard in job.maps:
             found = SAMPLES - ABSENT_MAX
             return "mapped", f"of {SAMPLES} places of the file {found} at least are in the page cache"
         if not self._source.is_direct(shard):
             return "page cache", "it takes no direct I/O"
+        if shard in job.no_room:
+            return "direct", "limits of open files or of address space (ulimit -n -v) leave no room to map it"
         if self._may_map:
             return "direct", "not all of it is in the page cache"
         return "direct", "it is not to be mapped"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 import resource
+import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -14,10 +16,12 @@ from io import FileIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from . import _peerlane
 from ._reader import NOTHING, TIMEOUT, Reader, Reading
-from .errors import OutOfMemory, PeerlaneError
+from ._shards import Identity
+from .errors import BadInput, OutOfMemory, PeerlaneError
 
 T = TypeVar("T")
 SAMPLES = 64
@@ -32,6 +36,10 @@ TOGETHER = 8 << 20
 """Bytes of ranges that a thread reads together."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
+MOMENT = 1.0
+"""Seconds for which a file that lay in the page cache is taken to lie there."""
+NORESERVE = 0x4000
+"""``MAP_NORESERVE``, which the module ``mmap`` has no name for before Python 3.13: no memory is set aside for stores."""
 STACK = 8 << 20
 """Bytes of a thread's stack."""
 POPULATE_READ = 22
@@ -113,40 +121,53 @@ class Tally:
 
 
 class Source:
-    """Files of a model. Threads share it."""
+    """Files of a model. Threads share it.
 
-    def __init__(self, paths: Sequence[Path], pinned: str | None) -> None:
+    With ``identities``, as :func:`identity` gives them, a file that took the place of another is an error.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], pinned: str | None, identities: Sequence[Identity] | None = None
+    ) -> None:
         self.paths = paths
         self._pinned = pinned
+        self._identities = identities
         self._readers: dict[int, Reader] = {}
+        self._maps: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
+        self._cached: dict[int, float] = {}
         self._lock = threading.Lock()
 
     def is_cached(self, shard: int, size: int) -> bool:
-        """Whether a file lies in the page cache."""
+        """Whether a file lies in the page cache, or did a moment ago."""
+        if time.monotonic() < self._cached.get(shard, 0) + MOMENT:
+            return True
         with self._open(shard) as file:
-            return _is_cached(file.fileno(), size)
+            found = _is_cached(file.fileno(), size)
+        if found:
+            self._cached[shard] = time.monotonic()
+        return found
 
     def is_direct(self, shard: int) -> bool:
         """Whether reads of a file go round the page cache."""
         return self._reader(shard).is_direct
 
-    def map(self, shard: int, begin: int, end: int) -> tuple[Any, int]:
-        """The page cache as memory, and the place in it of the first byte."""
-        page = begin // mmap.PAGESIZE * mmap.PAGESIZE
-        with self._open(shard) as file:
-            try:
-                memory = mmap.mmap(
-                    file.fileno(),
-                    end - page,
-                    mmap.MAP_PRIVATE,
-                    mmap.PROT_READ | mmap.PROT_WRITE,
-                    offset=page,
-                )
-            except ValueError as error:
-                raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
-            except OSError as error:
-                raise _failed(f"cannot map {self.paths[shard]}", error) from error
-        return memoryview(memory), begin - page
+    def map(self, shard: int, size: int) -> memoryview | None:
+        """The page cache as memory, the same for all who hold it; nothing where limits leave no room for that."""
+        memory = self._maps.get(shard)
+        if memory is None:
+            if len(self._maps) >= _files_max() // 2:
+                return None
+            with self._open(shard) as file:
+                try:
+                    memory = mmap.mmap(
+                        file.fileno(), size, mmap.MAP_PRIVATE | NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+                    )
+                except ValueError as error:
+                    raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
+                except OSError:
+                    return None
+            self._maps[shard] = memory
+        return memoryview(memory)
 
     def fill(
         self,
@@ -168,21 +189,39 @@ class Source:
         with self._lock:
             self._readers.clear()
 
-    def _open(self, shard: int, flags: int = 0) -> FileIO:
+    def _open(self, shard: int) -> FileIO:
         path = self.paths[shard]
         try:
             # A pipe that took the place of the file has no writer to be waited for.
-            return FileIO(path, opener=lambda name, mode: os.open(name, mode | flags | os.O_NONBLOCK))
+            file = FileIO(path, opener=lambda name, mode: os.open(name, mode | os.O_NONBLOCK))
         except OSError as error:
-            raise PeerlaneError([f"cannot open {path}", str(error)]) from error
+            kind = BadInput if isinstance(error, FileNotFoundError) else PeerlaneError
+            raise kind([f"cannot open {path}", str(error)]) from error
+        self._compare(shard, os.fstat(file.fileno()))
+        return file
+
+    def _compare(self, shard: int, facts: os.stat_result) -> None:
+        """Refuses a file that is not the one whose header was read: its bytes mean something else."""
+        if self._identities is None or identity(facts) == self._identities[shard]:
+            return
+        what = "was replaced or changed"
+        if not stat.S_ISREG(facts.st_mode):
+            what = "became something else than a file"
+        elif facts.st_size < self._identities[shard][2]:
+            what = "became shorter"
+        words = f"{self.paths[shard]} {what} after its header was read"
+        raise PeerlaneError([words], hint="open the model again")
 
     def _reader(self, shard: int) -> Reader:
         with self._lock:
             found = self._readers.get(shard)
             if found is None:
-                if len(self._readers) >= FILES:
+                if len(self._readers) >= min(FILES, _files_max() // 4):
                     self._readers.clear()
-                found = self._readers[shard] = Reader(self.paths[shard])
+                found = Reader(self.paths[shard])
+                # After it was opened: a file that took this one's place before is noticed.
+                self._compare(shard, os.stat(self.paths[shard]))
+                self._readers[shard] = found
             return found
 
     def _to_host(
@@ -228,6 +267,7 @@ class Source:
         size = sum(fill.length for fill in fills)
         if reading.bytes != size:
             raise PeerlaneError([f"{reader.path} became shorter while it was read"])
+        self._compare_written(shard)
         block, end = reader.block, reader.size
         read = sum(
             min(-(-(fill.offset + fill.length) // block) * block, end) - fill.offset // block * block
@@ -235,6 +275,13 @@ class Source:
         )
         tally.count(shard, reading, read, "direct" if reader.is_direct else "page cache")
         told(size)
+
+    def _compare_written(self, shard: int) -> None:
+        """Refuses a file that somebody wrote to; one that is replaced keeps its bytes for those who have it open."""
+        with suppress(OSError):
+            facts = os.stat(self.paths[shard])
+            if self._identities is not None and identity(facts)[:2] == self._identities[shard][:2]:
+                self._compare(shard, facts)
 
     def _to_gpu(
         self,
@@ -254,6 +301,10 @@ class Source:
 
         parts = [(self.paths[fill.shard], fill.offset, fill.memory) for fill in fills]
         found = _peerlane.load_to_gpu(parts, TIMEOUT, self._pinned, heard, tally.notices.append)
+        for shard in {fill.shard for fill in fills}:
+            # It was opened by its name.
+            with suppress(OSError):
+                self._compare(shard, os.stat(self.paths[shard]))
         total = 0
         for fill, reading in zip(fills, found, strict=True):
             counts = Reading(**reading)
@@ -261,6 +312,17 @@ class Source:
             tally.count(fill.shard, counts, fill.length, "p2p" if counts.direct else "host")
             total += fill.length
         told(total - last)
+
+
+def identity(facts: os.stat_result) -> Identity:
+    """What tells a file from another one of its name."""
+    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+
+
+def _files_max() -> int:
+    """Files that this process may have open."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 20 if soft == resource.RLIM_INFINITY else max(4, soft)
 
 
 def _failed(tried: str, error: OSError) -> PeerlaneError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from . import _peerlane
 from ._pieces import Piece
@@ -24,6 +24,10 @@ LFS_POINTER = b"version https://git-lfs"
 """The first bytes of the text that Git LFS leaves in place of a file."""
 NAMED = 3
 """Missing shards that an error names."""
+
+
+Identity: TypeAlias = tuple[int, int, int, int]
+"""What tells a file from another one of its name: device, inode, bytes, and nanosecond of its last change."""
 
 
 class TensorInfo(NamedTuple):
@@ -44,6 +48,8 @@ class Shard(NamedTuple):
     """Byte where data begins."""
     size: int
     metadata: dict[str, str]
+    identity: Identity
+    """The file that the header was read of."""
 
 
 class Catalogue:
@@ -51,27 +57,37 @@ class Catalogue:
 
     def __init__(self, paths: AnyPath | Sequence[AnyPath]) -> None:
         try:
-            found, wanted = _files(paths)
+            found, wanted = files_of(paths)
         except OSError as error:
             raise BadInput([f"cannot read {paths}", str(error)]) from error
         self.shards: list[Shard] = []
         self.entries: dict[str, Piece] = {}
         for path in found:
-            self._add(path, _header(path))
+            self._add(path, _header(path), wanted or {})
         for name, file in (wanted or {}).items():
-            parts = Path(file).parts
             entry = self.entries.get(name)
-            if entry is None or self.shards[entry.shard].path.parts[-len(parts) :] != parts:
+            if entry is None or not self._is_of(entry.shard, file):
                 raise BadInput([f"tensor {name!r} is not in {file}, where the index has it"])
 
-    def _add(self, path: Path, header: dict[str, Any]) -> None:
+    def _is_of(self, shard: int, file: Path) -> bool:
+        return self.shards[shard].path.parts[-len(file.parts) :] == file.parts
+
+    def _add(self, path: Path, header: dict[str, Any], wanted: Mapping[str, Path]) -> None:
         start, number = header["start"], len(self.shards)
-        self.shards.append(Shard(path, start, header["size"], header["metadata"] or {}))
+        metadata, identity = header["metadata"] or {}, tuple(header["identity"])
+        self.shards.append(Shard(path, start, header["size"], metadata, identity))
         entries = self.entries
         for name, dtype, shape, begin, end in header["tensors"]:
             if name in entries:
-                other = self.shards[entries[name].shard].path
-                raise BadInput([f"tensor {name!r} is in {other} and in {path}"])
+                # What an older save left behind in another file is not what the index names.
+                if name in wanted and self._is_of(entries[name].shard, wanted[name]):
+                    continue
+                other = self.shards[entries.pop(name).shard].path
+                if name not in wanted or not self._is_of(number, wanted[name]):
+                    raise BadInput(
+                        [f"tensor {name!r} is in {other} and in {path}"],
+                        hint="name the index of the files, if there is one: it says which of both counts",
+                    )
             size = end - begin
             entries[name] = Piece(name, dtype, tuple(shape), number, start + begin, size, 1, size)
 
@@ -99,8 +115,10 @@ def _header(path: Path) -> dict[str, Any]:
     return header
 
 
-def _files(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, str] | None]:
+def files_of(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, Path] | None]:
     """Files to be read; with an index, the file of each tensor, too."""
+    if isinstance(paths, bytes):
+        paths = os.fsdecode(paths)
     if not isinstance(paths, (str, os.PathLike)):
         found = [Path(path) for path in paths or ()]
         if not found:
@@ -111,18 +129,28 @@ def _files(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, st
         path = _of_folder(path)
         if path.is_dir():
             return sorted(path.glob("*.safetensors")), None
-    if path.suffix != ".json":
+    if path.suffix != ".json" and not _is_text(path):
         return [path], None
-    names = _index(path)
+    names = {name: Path(file) for name, file in _index(path).items()}
     files = sorted(set(names.values()))
     missing = [file for file in files if not (path.parent / file).exists()]
     if missing:
-        shown = ", ".join(missing[:NAMED]) + (", ..." if len(missing) > NAMED else "")
+        shown = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
         raise BadInput(
             [f"{len(missing)} of {len(files)} files that {path} names are missing: {shown}"],
             hint="fetch the missing files into the folder of the index",
         )
     return [path.parent / file for file in files], names
+
+
+def _is_text(path: Path) -> bool:
+    """Whether a file of any name begins as an object of JSON, not with the length of a header."""
+    if path.suffix == ".safetensors" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(8)
+    # As a length, eight bytes of text are more than any header has.
+    return begin[:1] == b"{" and b"\0" not in begin
 
 
 def _of_folder(folder: Path) -> Path:

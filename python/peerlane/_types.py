@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, Literal, TypeAlias
 
+from .errors import BadInput
+
 Record: TypeAlias = dict[str, Any]
 """A record as ``docs/reference/record.md`` describes it."""
 
@@ -21,4 +23,11 @@ RouteWord: TypeAlias = Literal["p2p", "host", "none", "unknown"]
 
 def words(path: Path | None) -> str | None:
     """A path as text; ``None`` stays ``None``."""
-    return None if path is None else os.fspath(path)
+    if path is None:
+        return None
+    text = os.fsdecode(path)
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise BadInput([f"the path {text!r} is not UTF-8"]) from error
+    return text

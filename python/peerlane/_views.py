@@ -25,11 +25,11 @@ ML_DTYPES = {
 }  # fmt: skip
 """Those that torch has and, for NumPy, the package ``ml_dtypes``."""
 
-TORCH = NUMPY | ML_DTYPES
+TORCH = NUMPY | ML_DTYPES | {"F4": "float4_e2m1fn_x2"}
 """All types of torch."""
 
 PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
-"""Types of less than a byte: their bytes are handed out."""
+"""Types of less than a byte: their bytes are handed out, by the type of torch that has two in a byte if there is one."""
 
 CAST = {"F16", "BF16", "F32", "F64"}
 """Types that ``dtype=`` changes: numbers of fewer bits mean nothing without their scales."""

@@ -32,8 +32,9 @@ except ImportError as error:
     raise ImportError(f"{error}; hint: pip install torch") from error
 
 from . import safetensors
-from ._pieces import Cut
+from ._pieces import BITS, Cut
 from ._reader import NOTHING, Reader
+from ._shards import files_of
 from ._types import Size
 from ._views import PACKED, TorchViews
 from .errors import BadInput, PeerlaneError
@@ -75,9 +76,11 @@ class StorageReader(FileSystemReader):
 
     def read_metadata(self, *arguments: Any, **options: Any) -> Any:
         """Tensors of all files, and which part of them each has."""
-        files = sorted(Path(self.path).glob("*.safetensors"))
-        if not files:
+        folder = Path(self.path)
+        if not any(folder.glob("*.safetensors")):
             return super().read_metadata(*arguments, **options)
+        files, indexed = files_of(folder)
+        named = indexed or {}
         types = TorchViews("cpu")
         tensors: dict[str, Any] = {}
         where: dict[Any, str] = {}
@@ -87,10 +90,11 @@ class StorageReader(FileSystemReader):
             parts = json.loads(model.metadata.get(SHARDING, "null"))
             for name in model.keys():
                 info = model.info(name)
-                if info.dtype in PACKED:
-                    raise BadInput([f"{file}: tensor {name!r} of {info.dtype} has no type in PyTorch"])
-                offsets = torch.Size(parts[name][OFFSETS] if parts else [0] * len(info.shape))
-                size = [begin + length for begin, length in zip(offsets, info.shape, strict=True)]
+                if _has_odd_rows(info) or (name in named and folder / named[name] != file):
+                    continue
+                shape = _shape(info)
+                offsets = torch.Size(parts[name][OFFSETS] if parts else [0] * len(shape))
+                size = [begin + length for begin, length in zip(offsets, shape, strict=True)]
                 one = tensors.setdefault(
                     name,
                     TensorStorageMetadata(
@@ -100,7 +104,7 @@ class StorageReader(FileSystemReader):
                     ),
                 )
                 one.size = torch.Size(map(max, one.size, size))
-                one.chunks.append(ChunkStorageMetadata(offsets, torch.Size(info.shape)))
+                one.chunks.append(ChunkStorageMetadata(offsets, torch.Size(shape)))
                 index = MetadataIndex(fqn=name, offset=offsets)
                 if index in where:
                     raise BadInput([f"tensor {name!r} is in {where[index]} and in {file}"])
@@ -143,7 +147,10 @@ class StorageReader(FileSystemReader):
                 if tensor.shape[dim] != length:
                     tensor = tensor.narrow(dim, begin, length)
             target = planner.resolve_tensor(item).detach()
-            target.copy_(tensor)
+            # PyTorch copies no numbers of four bits.
+            is_packed = tensor.dtype == target.dtype and model.info(name).dtype in PACKED
+            copied = (target.view(torch.uint8), tensor.view(torch.uint8)) if is_packed else (target, tensor)
+            copied[0].copy_(copied[1])
             planner.commit_tensor(item, target)
         return rest
 
@@ -157,12 +164,27 @@ class StorageReader(FileSystemReader):
         return io.BytesIO(content)
 
 
+def _has_odd_rows(info: safetensors.TensorInfo) -> bool:
+    """Whether rows of numbers of less than a byte fill no bytes: nothing in PyTorch has such a shape."""
+    return info.dtype in PACKED and (not info.shape or info.shape[-1] * BITS[info.dtype] % 8 != 0)
+
+
+def _shape(info: safetensors.TensorInfo) -> tuple[int, ...]:
+    """The shape as PyTorch has it: in bytes where a number has fewer bits."""
+    if info.dtype not in PACKED:
+        return info.shape
+    return (*info.shape[:-1], info.shape[-1] * BITS[info.dtype] // 8)
+
+
 def _cut(model: safetensors.Model, name: str, item: Any) -> Cut | None:
     """The part to be read: along the dimension that leaves the least of the tensor."""
-    shape = model.info(name).shape
+    info = model.info(name)
+    shape = _shape(info)
     if not prod(shape):
         return None
-    parts = [(length / size, dim) for dim, (length, size) in enumerate(zip(item.lengths, shape, strict=True))]
+    lengths = enumerate(zip(item.lengths, shape, strict=True))
+    # Rows of bytes that hold numbers of fewer bits stay whole.
+    parts = [(length / size, dim) for dim, (length, size) in lengths if size == info.shape[dim]]
     share, dim = min(parts, default=(1.0, 0))
     begin = item.storage_offsets[dim] if share < 1 else 0
     return (dim, begin, begin + item.lengths[dim]) if share < 1 else None

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 from ._model import ColumnPlan, FilePlan, FileRoute, Model, Report, Tensors
@@ -92,15 +93,11 @@ def open(
     views: Views = (
         TorchViews(device, dtype) if framework == "torch" else NumpyViews(framework, device, dtype)
     )
-    return Model(
-        Catalogue(paths_or_index),
-        views,
-        memory=memory,
-        pinned=pinned,
-        mapped=mapped,
-        progress=progress,
-        group=group,
-    )
+    options: dict[str, Any] = {
+        "memory": memory, "pinned": pinned, "mapped": mapped, "progress": progress, "group": group,
+    }  # fmt: skip
+    again = partial(open, paths_or_index, device, framework, dtype=dtype, **options)
+    return Model(Catalogue(paths_or_index), views, again=again, **options)
 
 
 def load(

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
@@ -21,6 +22,8 @@ const LENGTH: u64 = 8;
 const HEADER_MAX: u64 = 100_000_000;
 /// Bytes of memory for a byte of a header: about 130 bytes of text a tensor become 1,100 of keys, maps and text.
 const IN_MEMORY: usize = 8;
+/// Nanoseconds of a second.
+const NANOS: i128 = 1_000_000_000;
 /// The first bytes of the text that Git LFS leaves in place of a file.
 const LFS_POINTER: [u8; 8] = *b"version ";
 /// Hint for a file whose beginning makes no sense.
@@ -70,7 +73,7 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// The header of a file as JSON: where data begins, and of each tensor name, type, shape, and its first byte and last
+/// The header of a file as JSON: where data begins, what tells the file from another one of its name, and of each tensor name, type, shape, and its first byte and last
 /// byte from there on.
 #[pyfunction]
 pub(crate) fn safetensors_header(py: Python<'_>, path: PathBuf) -> PyResult<String> {
@@ -89,6 +92,7 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
         return Err(refused("it is not a regular file"));
     }
     let mut file = File::open(path).map_err(failed)?;
+    let facts = file.metadata().map_err(failed)?;
     if facts.len() < LENGTH {
         let words = format!("it has {} bytes, fewer than the {LENGTH} of a length", facts.len());
         return Err(refused(&words).hint(Some(CUT)));
@@ -130,7 +134,12 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
             Some(json!([name, dtype, info.shape, begin, end]))
         })
         .collect();
-    text(
-        &json!({ "start": start, "size": end, "tensors": tensors, "metadata": metadata.metadata() }),
-    )
+    let changed = i128::from(facts.mtime()) * NANOS + i128::from(facts.mtime_nsec());
+    text(&json!({
+        "start": start,
+        "size": end,
+        "tensors": tensors,
+        "metadata": metadata.metadata(),
+        "identity": (facts.dev(), facts.ino(), facts.len(), i64::try_from(changed).unwrap_or_default()),
+    }))
 }

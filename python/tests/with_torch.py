@@ -6,6 +6,7 @@ Run by ``tools/test-python --torch``, not with the other tests: it needs PyTorch
 from __future__ import annotations
 
 import io
+import json
 import os
 import pathlib
 import socket
@@ -179,6 +180,34 @@ def test_checkpoints_of_torch_are_read(file, tmp_path, caplog):
     os.truncate(entry, entry.stat().st_size // 2)
     with pytest.raises(dcp.api.CheckpointException, match="ends before byte"):
         dcp.load(found, storage_reader=checkpoint.StorageReader(written), no_dist=True)
+
+
+def test_numbers_of_four_bits_are_those_of_the_formats_own_loader(tmp_path):
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this PyTorch has no numbers of four bits")
+    content = torch.arange(64, dtype=torch.uint8).view(8, 8)
+    save_file({"four": content.view(torch.float4_e2m1fn_x2), "one": torch.ones(3)}, tmp_path / "a.safetensors")
+    expected = load_file(tmp_path / "a.safetensors")
+    for mapped in (True, False):
+        model = safetensors.open(tmp_path, mapped=mapped)
+        equal(model.load(), expected)
+        equal(dict(model.stream()), expected)
+        assert torch.equal(as_bytes(model.slice("four", 1, 4, 8)), as_bytes(content[:, 2:4]))
+    state = {name: torch.zeros(one.shape, dtype=torch.uint8).view(one.dtype) for name, one in expected.items() if name == "four"}
+    state["one"] = torch.zeros(3)
+    dcp.load(state, storage_reader=checkpoint.StorageReader(tmp_path), no_dist=True)
+    equal(state, expected)
+
+
+def test_a_checkpoint_of_an_index_is_what_the_index_names(tmp_path):
+    save_file({"a": torch.full((4,), 1.0), "b": torch.full((4,), 2.0)}, tmp_path / "1.safetensors")
+    save_file({"a": torch.full((4,), 9.0)}, tmp_path / "2.safetensors")
+    save_file({"a": torch.full((4,), 8.0)}, tmp_path / "consolidated.safetensors")
+    index = {"weight_map": {"a": "2.safetensors", "b": "1.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    state = {"a": torch.zeros(4), "b": torch.zeros(4)}
+    dcp.load(state, storage_reader=checkpoint.StorageReader(tmp_path), no_dist=True)
+    assert state["a"].tolist() == [9.0] * 4 and state["b"].tolist() == [2.0] * 4
 
 
 def test_sharded_files_of_torch_are_one_tensor(tmp_path):
