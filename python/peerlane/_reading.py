@@ -28,12 +28,10 @@ SAMPLES = 64
 """Places of a file that are looked up in the page cache."""
 ABSENT_MAX = 4
 """Places that may be absent from it, since kernels reclaim single pages of files that are cached for long."""
-STEP = 64 << 20
-"""Bytes read between two looks at whether to stop."""
 THREADS = 8
 """Threads that read into host memory at the same time."""
 TOGETHER = 8 << 20
-"""Bytes of ranges that a thread reads together."""
+"""Bytes that a thread reads between two looks at whether to stop."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
 MOMENT = 1.0
@@ -231,7 +229,7 @@ class Source:
         told: Callable[[int], None],
         stop: threading.Event,
     ) -> None:
-        """Fills memory by several threads; what one does alone on this thread, which hears Ctrl-C at once."""
+        """Fills memory by several threads; little on this one."""
         # Threads that come back to Python wait for those that run there: 18,000 ranges by one call each took twice as long.
         some = list(batches(_steps(fills), TOGETHER, lambda fill: fill.length))
 
@@ -239,11 +237,10 @@ class Source:
             for shard, ranges in groupby(part, lambda fill: fill.shard):
                 self._read(shard, list(ranges), tally, told, stop)
 
-        if len(fills) == 1 or len(some) == 1:
-            for part in some:
-                read(part)
+        if len(some) == 1:
+            read(some[0])
             return
-        with ThreadPoolExecutor(min(THREADS, max(1, len(some)))) as threads:
+        with ThreadPoolExecutor(max(1, min(THREADS, len(some)))) as threads:
             try:
                 # A list of futures would keep the memory of a load that failed, in a cycle with its error.
                 for _ in started(lambda: threads.map(read, some)):
@@ -376,8 +373,8 @@ def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterato
 def _steps(fills: Iterable[Fill]) -> Iterator[Fill]:
     """The same in parts that a thread reads at a time."""
     for fill in fills:
-        for begin in range(0, fill.length, STEP):
-            yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + STEP])
+        for begin in range(0, fill.length, TOGETHER):
+            yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + TOGETHER])
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:

@@ -108,7 +108,7 @@ def told(progress):
             os.truncate(path, 8 << 20)
         else:
             os.kill(os.getpid(), int(argument))
-_progress.PAUSE, _reading.STEP = 0, 1 << 20
+_progress.PAUSE, _reading.TOGETHER = 0, 1 << 20
 dtype = "float16" if kind == "cast" else None
 model = safetensors.open(path, framework="numpy", mapped=False, memory="4M", progress=told, dtype=dtype)
 if what == "room":
