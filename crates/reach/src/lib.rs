@@ -45,7 +45,7 @@ pub use network::NetworkDriveMemory;
 pub use open_fact::{GroupNeed, Need, UnknownFact};
 pub use pair::{Direction, PacketPath, Pair, PathClass, PeerMemory, SlowestLink, Turn};
 pub use peer_pages::{MD_LEVELS, MD_SINCE, MULTIPATH_SINCE, PEER_REQUEST_MAX};
-pub use rdma::{RdmaLine, rdma_lines};
+pub use rdma::{RdmaLine, rdma_lines, unusable_port};
 pub use support::kernel_refusal;
 pub use unserved::{ADDRESS_SPACE_FIX, Unserved};
 pub use uses::{

@@ -1,5 +1,7 @@
 //! RDMA devices in words, as `rdma link` and `ibv_devinfo` name their parts.
 
+use std::net::IpAddr;
+
 use peerlane_fabric::{Fabric, FunctionId, FunctionKind, RdmaDevice, RdmaGid, RdmaPort};
 
 use crate::drivers::carries_nvme;
@@ -32,6 +34,13 @@ pub fn rdma_lines(fabric: &Fabric) -> Vec<RdmaLine<'_>> {
     let lacking = nics.filter_map(|nic| without_device(fabric, nic));
     lines.extend(lacking.map(|text| RdmaLine { text, gids: &[] }));
     lines
+}
+
+/// The port with an address, and why no host connects through it, if that is known.
+pub fn unusable_port(fabric: &Fabric, address: IpAddr) -> Option<String> {
+    let (device, port) = fabric.rdma_port_at(address)?;
+    let is_unusable = port.is_down() || port.netdev_is_here == Some(false);
+    is_unusable.then(|| port_line(fabric, device, port))
 }
 
 fn port_line(fabric: &Fabric, device: &RdmaDevice, port: &RdmaPort) -> String {
@@ -130,6 +139,11 @@ mod tests {
         assert!(down.ends_with("no connection goes through it (`ip link set eth0 up`)"), "{down}");
         let moved = said(RdmaPort { netdev_is_here: Some(false), ..port() });
         assert!(moved.contains("netdev eth0 in another network namespace"), "{moved}");
+        let at = "10.0.0.1".parse().unwrap();
+        let down = RdmaPort { state: Some("DOWN".to_owned()), ..port() };
+        let found = unusable_port(&machine(None, down), at).unwrap();
+        assert!(found.starts_with("rxe0 (software, no DMA) port 1, state DOWN"), "{found}");
+        assert_eq!(unusable_port(&machine(None, port()), at), None);
     }
 
     #[test]

@@ -65,16 +65,20 @@ impl Fabric {
         })
     }
 
-    /// The RDMA device with an IP address: RoCE and iWARP devices list each of theirs as a GID (Linux 7.2
-    /// `drivers/infiniband/core/roce_gid_mgmt.c`).
-    pub fn rdma_device_at(&self, address: IpAddr) -> Option<&RdmaDevice> {
+    /// The RDMA device, and its port, with an IP address: RoCE and iWARP devices list each of theirs as a GID (Linux
+    /// 7.2 `drivers/infiniband/core/roce_gid_mgmt.c`).
+    pub fn rdma_port_at(&self, address: IpAddr) -> Option<(&RdmaDevice, &RdmaPort)> {
         let wanted = match address {
             IpAddr::V4(address) => address.to_ipv6_mapped(),
             IpAddr::V6(address) => address,
         };
         let is_it = |gid: &RdmaGid| gid.address.parse() == Ok(wanted);
         let has_it = |port: &RdmaPort| port.gids.iter().any(is_it);
-        self.rdma_devices.iter().find(|device| device.ports.iter().any(has_it))
+        let ports_of = |device| -> Option<(&RdmaDevice, &RdmaPort)> {
+            let device: &RdmaDevice = device;
+            Some((device, device.ports.iter().find(|port| has_it(port))?))
+        };
+        self.rdma_devices.iter().find_map(ports_of)
     }
 }
 

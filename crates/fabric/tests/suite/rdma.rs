@@ -63,8 +63,8 @@ fn devices_have_ports_with_state_and_addresses() {
 fn device_is_found_by_address() {
     let mut fabric = devices().discover();
     let name = |fabric: &Fabric, address: &str| {
-        let found = fabric.rdma_device_at(address.parse().expect("an address"));
-        found.map(|device| (device.name.clone(), device.function))
+        let found = fabric.rdma_port_at(address.parse().expect("an address"));
+        found.map(|(device, _)| (device.name.clone(), device.function))
     };
     let hardware = Some(("SECRETib".to_owned(), fabric.find("0000:02:00.0")));
     assert_eq!(name(&fabric, "10.0.0.1"), hardware);

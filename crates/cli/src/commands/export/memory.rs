@@ -32,7 +32,7 @@ impl MemoryPlan {
         listen: Listen,
     ) -> Result<Self, Failure> {
         let nic = match listen {
-            Listen::Rdma(address) => fabric.rdma_device_at(address.ip()),
+            Listen::Rdma(address) => fabric.rdma_port_at(address.ip()).map(|(device, _)| device),
             Listen::Tcp(_) | Listen::Loop => None,
         };
         let mut plan = Self {

@@ -8,7 +8,7 @@ use std::path::Path;
 use peerlane_engine::MonotonicClock;
 use peerlane_engine::export::{HeldDrive, HoldError, hold};
 use peerlane_fabric::Fabric;
-use peerlane_nvmet::{AllowedHosts, ExportRequest, NSID, NotedExport, Nqn, ServeError};
+use peerlane_nvmet::{AllowedHosts, ExportRequest, Listen, NSID, NotedExport, Nqn, ServeError};
 use peerlane_results::{Export, ExportRecord, ServedExport};
 
 use super::copy::seed;
@@ -61,6 +61,11 @@ fn serve(args: &ExportArgs, end: &EndWatch, printer: Printer) -> Result<Exit, Fa
     }
     let fabric =
         Fabric::discover_quietly(Path::new(ROOT)).map_err(Tried::to("read this machine"))?;
+    if let Listen::Rdma(address) = listen {
+        if let Some(port) = peerlane_reach::unusable_port(&fabric, address.ip()) {
+            printer.warning(&port);
+        }
+    }
     let typed = args.drive.as_deref().unwrap_or_default();
     let held = hold(&fabric, typed, &MonotonicClock::start(), args.deadline(), seed());
     let held = held.map_err(|error: HoldError| {
