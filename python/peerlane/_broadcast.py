@@ -68,7 +68,7 @@ class Group:
                     if owner != self.rank:
                         job.tally.count_route("broadcast", part.bytes)
                         job.tally.rise(part.length)
-                        teller.add(part.bytes)
+                        teller.add(part.read)
                 # Popped as it is handed out: nothing here may hold what the caller drops.
                 found = [(ahead, filled, owner == self.rank)]
                 del filled

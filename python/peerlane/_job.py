@@ -54,7 +54,6 @@ class Job:
         self._views, self._source = views, source
         self.tally = Tally(tally)
         self.stop = threading.Event()
-        self.total = sum(one.bytes for one in wanted)
         self.maps: dict[int, memoryview] = {}
         self.no_room: set[int] = set()
         """Files that lie in the page cache, and could not be mapped."""
@@ -66,6 +65,9 @@ class Job:
         self.parts = list(
             parts(wanted, memory is not None, lambda shard: shard in self.maps, bound, width)
         )
+        self.total = sum(part.read for part in self.parts)
+        """Bytes that are read."""
+        self._process = os.getpid()
 
     def _map(self, sizes: Mapping[int, int]) -> None:
         for shard, size in sizes.items():
@@ -129,6 +131,17 @@ class Job:
     def _width(self, one: Piece) -> int:
         # What a cast in steps does on a GPU did not run on one.
         return self._views.cast_width if self._views.casts(one) and not self._views.is_gpu else 0
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether this is a child that was forked meanwhile, where no thread reads."""
+        return os.getpid() != self._process
+
+    def refuse_child(self) -> None:
+        """Raises in a child that was forked meanwhile."""
+        if self.is_left_behind:
+            words = ["a stream ends where its process forks: no thread reads here"]
+            raise PeerlaneError(words, hint="begin another one")
 
     def close(self) -> None:
         """Closes the files."""
@@ -262,7 +275,6 @@ class Ahead:
         self._budget = Budget(memory)
         self._batches = batches(wanted, max(1, memory // READ_AHEAD), lambda part: part.cost)
         self._ready: deque[Filled] = deque()
-        self._process = os.getpid()
         self._changed = threading.Condition()
         self._is_over = False
         self._error: BaseException | None = None
@@ -282,10 +294,7 @@ class Ahead:
             if not self._ready:
                 self._ready.extend(self._job.fill(next(self._batches, []), self._teller))
             return self._ready.popleft() if self._ready else None
-        if os.getpid() != self._process:
-            raise PeerlaneError(
-                ["a stream ends where its process forks: no thread reads here"], hint="begin another one"
-            )
+        self._job.refuse_child()
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._is_over)
             if self._ready:
@@ -300,7 +309,7 @@ class Ahead:
 
     def close(self) -> None:
         """Ends the thread."""
-        if os.getpid() != self._process:
+        if self._job.is_left_behind:
             # Its locks may be held for ever.
             return
         self._job.stop.set()

@@ -61,13 +61,17 @@ def has_huge_pages(size: int) -> bool:
 def _lends_free_pages() -> bool:
     """Whether a balloon reports free pages to the host, which takes them (virtio 1.2, 5.5.3 and 5.5.6.7)."""
     try:
-        for device in (SYS / "bus/virtio/devices").iterdir():
-            kind, features = ((device / name).read_text().strip() for name in ("device", "features"))
-            if int(kind, 16) == BALLOON and features[REPORTING : REPORTING + 1] == "1":
-                return True
+        return any(map(_lends, (SYS / "bus/virtio/devices").iterdir()))
+    except OSError:
+        return False
+
+
+def _lends(device: Path) -> bool:
+    try:
+        kind, features = ((device / name).read_text().strip() for name in ("device", "features"))
+        return int(kind, 16) == BALLOON and features[REPORTING : REPORTING + 1] == "1"
     except (OSError, ValueError):
         return False
-    return False
 
 
 def _has_swap() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -150,13 +151,16 @@ class Model:
         # What others are to get is read, not mapped, so that all ranks have the same parts.
         self._may_map = mapped and group is None
         self._progress = progress
-        self._source = Source(
-            [shard.path for shard in catalogue.shards],
-            None if pinned is None else str(pinned),
-            [shard.identity for shard in catalogue.shards],
-        )
-        self._tally = Tally()
+        self._pinned = None if pinned is None else str(pinned)
+        self._begin()
         Teller(progress, 0, str)
+
+    def _begin(self) -> None:
+        """Locks that no other process has held, and counts from 0."""
+        shards = self._catalogue.shards
+        self._source = Source([one.path for one in shards], self._pinned, [one.identity for one in shards])
+        self._tally = Tally()
+        self._process = os.getpid()
 
     def __reduce__(self) -> tuple[Callable[[], Model], tuple[()]]:
         """Another process opens the files again."""
@@ -248,6 +252,7 @@ class Model:
             path = str(self._catalogue.shards[shard].path)
             columns = [_columns(one, part) for part in parts for one in part.pieces if one.runs > 1]
             found.append(FilePlan(path, route, reason, size, read, requests, columns))
+        job.close()
         return found
 
     def report(self) -> Report:
@@ -264,6 +269,8 @@ class Model:
         )
 
     def _job(self, wanted: list[Piece], *, is_apart: bool) -> Job:
+        if os.getpid() != self._process:
+            self._begin()
         return Job(
             self._catalogue.shards,
             self._views,
@@ -279,10 +286,13 @@ class Model:
         if self._group is not None:
             [(_, tensor)] = self._stream(job)
             return tensor
-        [filled] = job.fill(job.parts, Teller(None, 0, str))
-        job.tally.rise(job.cost(job.parts))
-        self._warn(job, 4)
-        return job.take(filled, 0)
+        try:
+            [filled] = job.fill(job.parts, Teller(None, 0, str))
+            job.tally.rise(job.cost(job.parts))
+            self._warn(job, 4)
+            return job.take(filled, 0)
+        finally:
+            job.close()
 
     def _all(self, job: Job) -> dict[str, Any]:
         teller = Teller(self._progress, job.total, lambda: job.route)
@@ -315,6 +325,7 @@ class Model:
             parts = [filled]
             del filled
             for number, one in enumerate(part.pieces):
+                job.refuse_child()
                 tensors = [job.take(parts[0], number, teller)]
                 if number == last:
                     parts.clear()
@@ -377,7 +388,8 @@ class Model:
         if shard in job.maps:
             found = SAMPLES - ABSENT_MAX
             return "mapped", f"of {SAMPLES} places of the file {found} at least are in the page cache"
-        if not self._source.is_direct(shard):
+        way = job.tally.ways.get(shard)
+        if way == "page cache" or (way is None and not self._source.is_direct(shard)):
             return "page cache", "it takes no direct I/O"
         if shard in job.no_room:
             return "direct", "limits of open files or of address space (ulimit -n -v) leave no room to map it"

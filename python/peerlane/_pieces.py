@@ -24,7 +24,7 @@ BITS = {
 SMALL = 1 << 20
 """Neighbours below this size may be read together, and copied to where they are handed out."""
 GROUP = 16 << 20
-"""Bytes of neighbours that are read together: one that is kept keeps the memory of no more."""
+"""Bytes of neighbours that are read together, within the bound of memory."""
 GAP = 4096
 """Bytes between two ranges that are read with them, and stay in memory for as long as their tensors do."""
 GAP_OF_SMALL = 64 << 10
@@ -243,9 +243,10 @@ class Part:
     @property
     def read(self) -> int:
         """Bytes that are asked of the file, without what makes them whole blocks."""
-        is_packed = any(step.is_packed for step in self.steps())
-        if is_packed or self.kind in (PartKind.RUNS, PartKind.MAPPED):
-            return sum(one.bytes for one in self.pieces)
+        if self.kind in (PartKind.RUNS, PartKind.MAPPED):
+            return self.bytes
+        if self.kind is PartKind.STRETCHES:
+            return sum(step.length for step in self.steps())
         return self.end - self.begin
 
     def steps(self) -> Iterator[Step]:

@@ -16,7 +16,7 @@ from io import FileIO
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
+from weakref import WeakSet
 
 from . import _peerlane
 from ._reader import NOTHING, TIMEOUT, Reader, Reading
@@ -31,7 +31,9 @@ ABSENT_MAX = 4
 THREADS = 8
 """Threads that read into host memory at the same time."""
 TOGETHER = 8 << 20
-"""Bytes that a thread reads between two looks at whether to stop."""
+"""Bytes of several ranges that a thread reads together."""
+STEP = 64 << 20
+"""Bytes of one range that are read between two looks at whether to stop."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
 MOMENT = 1.0
@@ -42,6 +44,9 @@ STACK = 8 << 20
 """Bytes of a thread's stack."""
 POPULATE_READ = 22
 """``MADV_POPULATE_READ`` of Linux 5.14, which the module ``mmap`` has no name for."""
+
+_MAPS: WeakSet[mmap.mmap] = WeakSet()
+"""Mappings of all models, each of which holds a descriptor."""
 
 
 class Fill(NamedTuple):
@@ -67,6 +72,8 @@ class Tally:
     def __init__(self, above: Tally | None = None) -> None:
         self.readings: dict[int, Reading] = {}
         self.routes: dict[str, int] = {}
+        self.ways: dict[int, str] = {}
+        """The last route of each file."""
         self.read = 0
         """Bytes asked of files, in whole blocks where the drive is asked."""
         self.bytes = 0
@@ -83,6 +90,7 @@ class Tally:
         with self._lock:
             self.readings[shard] = self.readings.get(shard, NOTHING).plus(reading)
             self.routes[route] = self.routes.get(route, 0) + reading.bytes
+            self.ways[shard] = route
             self.read += read
         if self._above is not None:
             self._above.count(shard, reading, read, route)
@@ -131,7 +139,6 @@ class Source:
         self._pinned = pinned
         self._identities = identities
         self._readers: dict[int, Reader] = {}
-        self._maps: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
         self._cached: dict[int, float] = {}
         self._lock = threading.Lock()
 
@@ -150,21 +157,22 @@ class Source:
         return self._reader(shard).is_direct
 
     def map(self, shard: int, size: int) -> memoryview | None:
-        """The page cache as memory, the same for all who hold it; nothing where limits leave no room for that."""
-        memory = self._maps.get(shard)
-        if memory is None:
-            if len(self._maps) >= _files_max() // 2:
+        """The page cache as memory; nothing where limits leave no room for that.
+
+        Each has its own: what one stores there no other sees.
+        """
+        if len(_MAPS) >= _files_max() // 4:
+            return None
+        with self._open(shard) as file:
+            try:
+                memory = mmap.mmap(
+                    file.fileno(), size, mmap.MAP_PRIVATE | NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+                )
+            except ValueError as error:
+                raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
+            except OSError:
                 return None
-            with self._open(shard) as file:
-                try:
-                    memory = mmap.mmap(
-                        file.fileno(), size, mmap.MAP_PRIVATE | NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
-                    )
-                except ValueError as error:
-                    raise PeerlaneError([f"{self.paths[shard]} became shorter while it was read"]) from error
-                except OSError:
-                    return None
-            self._maps[shard] = memory
+        _MAPS.add(memory)
         return memoryview(memory)
 
     def fill(
@@ -190,12 +198,16 @@ class Source:
     def _open(self, shard: int) -> FileIO:
         path = self.paths[shard]
         try:
-            # A pipe that took the place of the file has no writer to be waited for.
+            # Opening a pipe that took the place of the file would wait for a writer.
             file = FileIO(path, opener=lambda name, mode: os.open(name, mode | os.O_NONBLOCK))
         except OSError as error:
             kind = BadInput if isinstance(error, FileNotFoundError) else PeerlaneError
             raise kind([f"cannot open {path}", str(error)]) from error
-        self._compare(shard, os.fstat(file.fileno()))
+        try:
+            self._compare(shard, os.fstat(file.fileno()))
+        except BaseException:
+            file.close()
+            raise
         return file
 
     def _compare(self, shard: int, facts: os.stat_result) -> None:
@@ -214,11 +226,11 @@ class Source:
         with self._lock:
             found = self._readers.get(shard)
             if found is None:
-                if len(self._readers) >= min(FILES, _files_max() // 4):
+                if len(self._readers) >= min(FILES, _files_max() // 8):
                     self._readers.clear()
                 found = Reader(self.paths[shard])
                 # After it was opened: a file that took this one's place before is noticed.
-                self._compare(shard, os.stat(self.paths[shard]))
+                self._compare(shard, self._facts(shard))
                 self._readers[shard] = found
             return found
 
@@ -229,7 +241,7 @@ class Source:
         told: Callable[[int], None],
         stop: threading.Event,
     ) -> None:
-        """Fills memory by several threads; little on this one."""
+        """Fills memory by several threads; little, and one range alone, on this one."""
         # Threads that come back to Python wait for those that run there: 18,000 ranges by one call each took twice as long.
         some = list(batches(_steps(fills), TOGETHER, lambda fill: fill.length))
 
@@ -237,10 +249,11 @@ class Source:
             for shard, ranges in groupby(part, lambda fill: fill.shard):
                 self._read(shard, list(ranges), tally, told, stop)
 
-        if len(some) == 1:
-            read(some[0])
+        if len(fills) == 1 or len(some) == 1:
+            for part in some:
+                read(part)
             return
-        with ThreadPoolExecutor(max(1, min(THREADS, len(some)))) as threads:
+        with ThreadPoolExecutor(max(1, min(THREADS, len(some), _files_max() // 8))) as threads:
             try:
                 # A list of futures would keep the memory of a load that failed, in a cycle with its error.
                 for _ in started(lambda: threads.map(read, some)):
@@ -273,6 +286,13 @@ class Source:
         tally.count(shard, reading, read, "direct" if reader.is_direct else "page cache")
         told(size)
 
+    def _facts(self, shard: int) -> os.stat_result:
+        path = self.paths[shard]
+        try:
+            return os.stat(path)
+        except OSError as error:
+            raise PeerlaneError([f"cannot look at {path}", str(error)]) from error
+
     def _compare_written(self, shard: int) -> None:
         """Refuses a file that somebody wrote to; one that is replaced keeps its bytes for those who have it open."""
         with suppress(OSError):
@@ -296,12 +316,13 @@ class Source:
             told(done - last)
             last = done
 
+        shards = {fill.shard for fill in fills}
+        for shard in shards:
+            self._compare(shard, self._facts(shard))
         parts = [(self.paths[fill.shard], fill.offset, fill.memory) for fill in fills]
         found = _peerlane.load_to_gpu(parts, TIMEOUT, self._pinned, heard, tally.notices.append)
-        for shard in {fill.shard for fill in fills}:
-            # It was opened by its name.
-            with suppress(OSError):
-                self._compare(shard, os.stat(self.paths[shard]))
+        for shard in shards:
+            self._compare_written(shard)
         total = 0
         for fill, reading in zip(fills, found, strict=True):
             counts = Reading(**reading)
@@ -313,7 +334,7 @@ class Source:
 
 def identity(facts: os.stat_result) -> Identity:
     """What tells a file from another one of its name."""
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
+    return facts.st_dev, facts.st_ino, facts.st_size, *divmod(facts.st_mtime_ns, 10**9)
 
 
 def _files_max() -> int:
@@ -373,8 +394,8 @@ def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterato
 def _steps(fills: Iterable[Fill]) -> Iterator[Fill]:
     """The same in parts that a thread reads at a time."""
     for fill in fills:
-        for begin in range(0, fill.length, TOGETHER):
-            yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + TOGETHER])
+        for begin in range(0, fill.length, STEP):
+            yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + STEP])
 
 
 def _by_files(fills: Sequence[Fill]) -> Iterator[list[Fill]]:

@@ -26,8 +26,8 @@ NAMED = 3
 """Missing shards that an error names."""
 
 
-Identity: TypeAlias = tuple[int, int, int, int]
-"""What tells a file from another one of its name: device, inode, bytes, and nanosecond of its last change."""
+Identity: TypeAlias = tuple[int, int, int, int, int]
+"""What tells a file from another one of its name: device, inode, bytes, second and nanosecond of its last change."""
 
 
 class TensorInfo(NamedTuple):
@@ -64,13 +64,9 @@ class Catalogue:
         self.entries: dict[str, Piece] = {}
         for path in found:
             self._add(path, _header(path), wanted or {})
-        for name, file in (wanted or {}).items():
-            entry = self.entries.get(name)
-            if entry is None or not self._is_of(entry.shard, file):
-                raise BadInput([f"tensor {name!r} is not in {file}, where the index has it"])
-
-    def _is_of(self, shard: int, file: Path) -> bool:
-        return self.shards[shard].path.parts[-len(file.parts) :] == file.parts
+        for name, path in (wanted or {}).items():
+            if name not in self.entries:
+                raise BadInput([f"tensor {name!r} is not in {path}, where the index has it"])
 
     def _add(self, path: Path, header: dict[str, Any], wanted: Mapping[str, Path]) -> None:
         start, number = header["start"], len(self.shards)
@@ -78,16 +74,14 @@ class Catalogue:
         self.shards.append(Shard(path, start, header["size"], metadata, identity))
         entries = self.entries
         for name, dtype, shape, begin, end in header["tensors"]:
+            if wanted.get(name, path) != path:
+                # An older save left it behind.
+                continue
             if name in entries:
-                # What an older save left behind in another file is not what the index names.
-                if name in wanted and self._is_of(entries[name].shard, wanted[name]):
-                    continue
-                other = self.shards[entries.pop(name).shard].path
-                if name not in wanted or not self._is_of(number, wanted[name]):
-                    raise BadInput(
-                        [f"tensor {name!r} is in {other} and in {path}"],
-                        hint="name the index of the files, if there is one: it says which of both counts",
-                    )
+                raise BadInput(
+                    [f"tensor {name!r} is in {self.shards[entries[name].shard].path} and in {path}"],
+                    hint="name the index of the files, if there is one: it says which of them counts",
+                )
             size = end - begin
             entries[name] = Piece(name, dtype, tuple(shape), number, start + begin, size, 1, size)
 
@@ -120,27 +114,28 @@ def files_of(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, 
     if isinstance(paths, bytes):
         paths = os.fsdecode(paths)
     if not isinstance(paths, (str, os.PathLike)):
-        found = [Path(path) for path in paths or ()]
+        found = [Path(path).absolute() for path in paths or ()]
         if not found:
             raise BadInput(["no file of safetensors is named"])
         return found, None
-    path = Path(paths)
+    # Files are opened again when tensors are asked for, perhaps in another folder.
+    path = Path(paths).absolute()
     if path.is_dir():
         path = _of_folder(path)
         if path.is_dir():
             return sorted(path.glob("*.safetensors")), None
     if path.suffix != ".json" and not _is_text(path):
         return [path], None
-    names = {name: Path(file) for name, file in _index(path).items()}
+    names = {name: path.parent / file for name, file in _index(path).items()}
     files = sorted(set(names.values()))
-    missing = [file for file in files if not (path.parent / file).exists()]
+    missing = [str(file.relative_to(path.parent)) for file in files if not file.exists()]
     if missing:
-        shown = ", ".join(map(str, missing[:NAMED])) + (", ..." if len(missing) > NAMED else "")
+        shown = ", ".join(missing[:NAMED]) + (", ..." if len(missing) > NAMED else "")
         raise BadInput(
             [f"{len(missing)} of {len(files)} files that {path} names are missing: {shown}"],
             hint="fetch the missing files into the folder of the index",
         )
-    return [path.parent / file for file in files], names
+    return files, names
 
 
 def _is_text(path: Path) -> bool:

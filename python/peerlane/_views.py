@@ -137,12 +137,12 @@ class NumpyViews(_HostMemory):
 
     def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
         numpy, dtype = self._numpy, self._dtype(piece)
-        taken = numpy.dtype("uint8") if begin % dtype.itemsize else dtype
+        # NumPy makes no strides of numbers that it does not know itself.
+        taken = numpy.dtype("uint8" if begin % dtype.itemsize else f"u{dtype.itemsize}")
         flat = numpy.frombuffer(memory, "uint8")[begin : begin + piece.end - piece.begin].view(taken)
         runs = (piece.runs, piece.run // taken.itemsize)
         found = numpy.lib.stride_tricks.as_strided(flat, runs, (piece.stride, taken.itemsize))
-        if taken is not dtype:
-            found = found.copy().view(dtype)
+        found = (found.copy() if taken.itemsize < dtype.itemsize else found).view(dtype)
         return found.astype(self._cast if self.casts(piece) else dtype, "C").reshape(_shape(piece))
 
     def gather(

@@ -90,7 +90,7 @@ class StorageReader(FileSystemReader):
             parts = json.loads(model.metadata.get(SHARDING, "null"))
             for name in model.keys():
                 info = model.info(name)
-                if _has_odd_rows(info) or (name in named and folder / named[name] != file):
+                if _has_odd_rows(info) or named.get(name, file) != file:
                     continue
                 shape = _shape(info)
                 offsets = torch.Size(parts[name][OFFSETS] if parts else [0] * len(shape))

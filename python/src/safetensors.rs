@@ -22,8 +22,6 @@ const LENGTH: u64 = 8;
 const HEADER_MAX: u64 = 100_000_000;
 /// Bytes of memory for a byte of a header: about 130 bytes of text a tensor become 1,100 of keys, maps and text.
 const IN_MEMORY: usize = 8;
-/// Nanoseconds of a second.
-const NANOS: i128 = 1_000_000_000;
 /// The first bytes of the text that Git LFS leaves in place of a file.
 const LFS_POINTER: [u8; 8] = *b"version ";
 /// Hint for a file whose beginning makes no sense.
@@ -73,8 +71,8 @@ impl<'de> Visitor<'de> for Keys {
     }
 }
 
-/// The header of a file as JSON: where data begins, what tells the file from another one of its name, and of each tensor name, type, shape, and its first byte and last
-/// byte from there on.
+/// The header of a file as JSON: where data begins; what tells the file from another one of its name; and of each tensor
+/// name, type, shape, and its first byte and last byte from there on.
 #[pyfunction]
 pub(crate) fn safetensors_header(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     Ok(py.detach(|| header(&path))?)
@@ -134,12 +132,11 @@ fn header(path: &Path) -> Result<String, ErrorDetails> {
             Some(json!([name, dtype, info.shape, begin, end]))
         })
         .collect();
-    let changed = i128::from(facts.mtime()) * NANOS + i128::from(facts.mtime_nsec());
     text(&json!({
         "start": start,
         "size": end,
         "tensors": tensors,
         "metadata": metadata.metadata(),
-        "identity": (facts.dev(), facts.ino(), facts.len(), i64::try_from(changed).unwrap_or_default()),
+        "identity": (facts.dev(), facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()),
     }))
 }

@@ -147,7 +147,7 @@ def test_what_is_no_index_is_refused(tmp_path, text):
 def test_a_tensor_that_is_missing_is_named(tmp_path):
     index = shards(tmp_path, {"a": "one", "b": "two"})
     index.write_text(json.dumps({"weight_map": {"a": "one", "b": "one"}}))
-    with pytest.raises(peerlane.BadInput, match="'b' is not in one"):
+    with pytest.raises(peerlane.BadInput, match="'b' is not in .*one, where"):
         load(index)
 
 
@@ -359,7 +359,7 @@ def test_narrow_columns_are_read_with_what_lies_between(wide, monkeypatch):
     monkeypatch.setattr(_pieces, "STRETCH", 1 << 20)
     model = opened(wide)
     [plan] = model.plan(["0.large"], slices={"0.large": (1, 0, 60000)})
-    assert plan.requests == 4 and plan.read == (4 << 20) - 4 * 5536
+    assert plan.requests == 4 and plan.read == (4 << 20) - 4 * 4 * 5536
     assert (model.slice("0.large", 1, 0, 60000) == wide[1]["0.large"][:, :60000]).all()
     assert model.report().read > model.report().bytes
     [plan] = model.plan(["0.large"], slices={"0.large": (1, 0, 8192)})

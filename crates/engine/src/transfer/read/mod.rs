@@ -1,10 +1,10 @@
 //! Reads a file or block device into memory that the caller owns, round the page cache.
 //!
 //! Blocks that lie in that memory as direct I/O wants them are read to where they belong; at another alignment, to the
-//! next place within the range that it takes, and moved from there. The rest (a beginning or an end
-//! that is not a whole block) is read into host memory and stored from there; [`Reading`] says how
-//! much went which way. Nothing is written or kept, and no bytes before or after the range that was
-//! asked for are changed.
+//! next place within the range that it takes, and moved from there. The rest (a beginning or an end that is not a whole
+//! block, and all of 64 KiB and less that are not whole blocks in their place) is read into host memory and stored from
+//! there; [`Reading`] says how much went which way. Nothing is written or kept, and no bytes before or after the range
+//! that was asked for are changed.
 //!
 //! Memory of a GPU is filled by [`Reader::read_into_gpu`], in the ways of [`crate::transfer::load`].
 
