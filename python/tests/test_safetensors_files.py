@@ -179,16 +179,20 @@ def test_more_files_than_a_process_may_have_open_are_read(tmp_path):
 FORKED = """
 import os, sys
 from peerlane import errors, safetensors
-stream = safetensors.open(sys.argv[1], framework="numpy", mapped=False, memory="1M").stream()
+model = safetensors.open(sys.argv[1], framework="numpy", mapped=False, memory="1M")
+stream = model.stream()
 next(stream)
+# As a thread that reads may have at the fork.
+model._source._lock.acquire()
 child = os.fork()
 if not child:
     try:
         list(stream)
     except errors.PeerlaneError as error:
-        again = len(dict(safetensors.open(sys.argv[1], framework="numpy", mapped=False).stream()))
+        again = len(dict(model.stream()))
         print("said", "forks" in str(error), again, flush=True)
     os._exit(0)
+model._source._lock.release()
 os.waitpid(child, 0)
 print(1 + len(list(stream)))
 """
