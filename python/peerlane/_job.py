@@ -55,8 +55,8 @@ class Job:
         self.tally = Tally(tally)
         self.stop = threading.Event()
         self.maps: dict[int, memoryview] = {}
-        self.no_room: set[int] = set()
-        """Files that lie in the page cache, and could not be mapped."""
+        self.unmappable: set[int] = set()
+        """Files in the page cache that limits keep from being mapped."""
         if may_map and not views.is_gpu:
             self._map({one.shard: shards[one.shard].size for one in wanted if one.bytes})
         # A batch takes no more; without a bound of memory all is read at once.
@@ -74,7 +74,7 @@ class Job:
             if self._source.is_cached(shard, size):
                 found = self._source.map(shard, size)
                 if found is None:
-                    self.no_room.add(shard)
+                    self.unmappable.add(shard)
                 else:
                     self.maps[shard] = found
 
@@ -133,15 +133,15 @@ class Job:
         return self._views.cast_width if self._views.casts(one) and not self._views.is_gpu else 0
 
     @property
-    def is_left_behind(self) -> bool:
-        """Whether this is a child that was forked meanwhile, where no thread reads."""
+    def is_in_child(self) -> bool:
+        """Whether the process has forked since, and this is the child, without reading threads."""
         return os.getpid() != self._process
 
     def refuse_child(self) -> None:
-        """Raises in a child that was forked meanwhile."""
-        if self.is_left_behind:
-            words = ["a stream ends where its process forks: no thread reads here"]
-            raise PeerlaneError(words, hint="begin another one")
+        """Raises in a forked child."""
+        if self.is_in_child:
+            words = ["cannot continue a stream after its process forks: its thread reads in the parent"]
+            raise PeerlaneError(words, hint="call stream() again in the child")
 
     def close(self) -> None:
         """Closes the files."""
@@ -309,8 +309,8 @@ class Ahead:
 
     def close(self) -> None:
         """Ends the thread."""
-        if self._job.is_left_behind:
-            # Its locks may be held for ever.
+        if self._job.is_in_child:
+            # The parent's threads may hold its locks, here for ever.
             return
         self._job.stop.set()
         self._budget.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from .errors import OutOfMemory
@@ -15,9 +16,9 @@ PAGE_BITS = 12
 HUGE_BITS = 21
 """Pages of 4 KiB, and huge ones of 2 MiB."""
 BALLOON = 5
-"""Number of the device that takes memory of a virtual machine and gives it back."""
+"""Virtio device number of a memory balloon."""
 REPORTING = 5
-"""Bit of its features: ``VIRTIO_BALLOON_F_REPORTING``."""
+"""Feature bit ``VIRTIO_BALLOON_F_REPORTING``."""
 SIZE_MIN = 16 << 20
 """Bytes below which no limit is looked up: the answer takes some 0.1 ms."""
 
@@ -38,11 +39,11 @@ def check(size: int) -> None:
 def has_huge_pages(size: int) -> bool:
     """Whether as much memory is free in huge pages.
 
-    Where it is not, the kernel compacts memory for them and drops the page cache. A virtual machine that lends its free
-    huge pages to its host has to have them back: 3.1 to 3.3 s for 1 GiB, next to 0.3 s in small pages, which come from
-    blocks that are not lent (29 November 2026, two cores, Linux 6.18).
+    Without, the kernel compacts memory and drops the page cache. A virtual machine that lends free huge pages to its
+    host first gets them back: 3.1 to 3.3 s for 1 GiB, instead of 0.3 s in small pages, which are not lent (29 November
+    2026, two cores, Linux 6.18).
     """
-    if _lends_free_pages():
+    if _lends_free_pages(SYS):
         return False
     try:
         zones = (PROC / "buddyinfo").read_text().splitlines()
@@ -58,15 +59,16 @@ def has_huge_pages(size: int) -> bool:
     return free >= size
 
 
-def _lends_free_pages() -> bool:
-    """Whether a balloon reports free pages to the host, which takes them (virtio 1.2, 5.5.3 and 5.5.6.7)."""
+@cache
+def _lends_free_pages(sys: Path) -> bool:
+    """Whether a balloon lends free pages to the host (virtio 1.2, 5.5.3 and 5.5.6.7)."""
     try:
-        return any(map(_lends, (SYS / "bus/virtio/devices").iterdir()))
+        return any(map(_is_lender, (sys / "bus/virtio/devices").iterdir()))
     except OSError:
         return False
 
 
-def _lends(device: Path) -> bool:
+def _is_lender(device: Path) -> bool:
     try:
         kind, features = ((device / name).read_text().strip() for name in ("device", "features"))
         return int(kind, 16) == BALLOON and features[REPORTING : REPORTING + 1] == "1"

@@ -142,9 +142,9 @@ class Model:
         mapped: bool,
         progress: Progress,
         group: Any,
-        again: Callable[[], Model] | None = None,
+        reopen: Callable[[], Model] | None = None,
     ) -> None:
-        self._again = again
+        self._reopen = reopen
         self._catalogue, self._views = catalogue, views
         self._memory = _size("memory", memory)
         self._group = None if group is None else Group(group, views)
@@ -152,21 +152,21 @@ class Model:
         self._may_map = mapped and group is None
         self._progress = progress
         self._pinned = None if pinned is None else str(pinned)
-        self._begin()
+        self._reset()
         Teller(progress, 0, str)
 
-    def _begin(self) -> None:
-        """Locks that no other process has held, and counts from 0."""
+    def _reset(self) -> None:
+        """Makes new locks, for this process alone, and clears the counts."""
         shards = self._catalogue.shards
         self._source = Source([one.path for one in shards], self._pinned, [one.identity for one in shards])
         self._tally = Tally()
         self._process = os.getpid()
 
     def __reduce__(self) -> tuple[Callable[[], Model], tuple[()]]:
-        """Another process opens the files again."""
-        if self._again is None:
-            raise TypeError("only a model of peerlane.safetensors.open can be opened again")
-        return self._again, ()
+        """Pickles the arguments of :func:`peerlane.safetensors.open`: unpickling opens the files again."""
+        if self._reopen is None:
+            raise TypeError("cannot pickle a Model that peerlane.safetensors.open did not make")
+        return self._reopen, ()
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -270,7 +270,7 @@ class Model:
 
     def _job(self, wanted: list[Piece], *, is_apart: bool) -> Job:
         if os.getpid() != self._process:
-            self._begin()
+            self._reset()
         return Job(
             self._catalogue.shards,
             self._views,
@@ -297,19 +297,19 @@ class Model:
     def _all(self, job: Job) -> dict[str, Any]:
         teller = Teller(self._progress, job.total, lambda: job.route)
         tensors: dict[str, Any] = {}
-        # What tensors are copied out of is held for some at a time.
+        # Groups are freed once their tensors are copied: a batch at a time.
         whole = [part for part in job.parts if part.kind is not PartKind.GROUP]
         groups = [part for part in job.parts if part.kind is PartKind.GROUP]
         try:
             for batch in (whole, *batches(groups, SCRATCH, lambda part: part.length)):
-                tensors |= self._of(job, batch, teller)
+                tensors |= self._loaded(job, batch, teller)
         finally:
             job.close()
         self._log()
         return {one.name: tensors[one.name] for part in job.parts for one in part.pieces}
 
     @staticmethod
-    def _of(job: Job, batch: list[Part], teller: Teller) -> Iterator[tuple[str, Any]]:
+    def _loaded(job: Job, batch: list[Part], teller: Teller) -> Iterator[tuple[str, Any]]:
         job.tally.rise(job.cost(batch))
         for filled in job.fill(batch, teller):
             for number, one in enumerate(filled.part.pieces):
@@ -388,11 +388,11 @@ class Model:
         if shard in job.maps:
             found = SAMPLES - ABSENT_MAX
             return "mapped", f"of {SAMPLES} places of the file {found} at least are in the page cache"
-        way = job.tally.ways.get(shard)
+        way = job.tally.last_route.get(shard)
         if way == "page cache" or (way is None and not self._source.is_direct(shard)):
             return "page cache", "it takes no direct I/O"
-        if shard in job.no_room:
-            return "direct", "limits of open files or of address space (ulimit -n -v) leave no room to map it"
+        if shard in job.unmappable:
+            return "direct", "limits of open files or address space (ulimit -n -v) leave no room to map it"
         if self._may_map:
             return "direct", "not all of it is in the page cache"
         return "direct", "it is not to be mapped"

@@ -22,16 +22,16 @@ BITS = {
 """Bits of a number, by type of the format."""
 
 SMALL = 1 << 20
-"""Neighbours below this size may be read together, and copied to where they are handed out."""
+"""Size below which neighbours may be read together and copied out, in bytes."""
 GROUP = 16 << 20
 """Bytes of neighbours that are read together, within the bound of memory."""
 GAP = 4096
-"""Bytes between two ranges that are read with them, and stay in memory for as long as their tensors do."""
-GAP_OF_SMALL = 64 << 10
-"""Bytes between two small tensors that are read with them rather than in two requests.
+"""Largest gap read with its neighbours and kept in memory with their tensors, in bytes."""
+SMALL_GAP = 64 << 10
+"""Largest gap read between small tensors, which are then copied out, in bytes.
 
-A slice of 8 of 18,867 small tensors took 2.4 s with 24 KiB, 1.5 s with 32 KiB and 1.3 s with 64 KiB, which reads six
-times its bytes (29 November 2026, two cores, one virtual disk, page cache dropped).
+An eighth of 18,867 small tensors took 2.4 s with 24 KiB, 1.5 s with 32 KiB and 1.3 s with 64 KiB; that reads six times
+their bytes (29 November 2026, two cores, one virtual disk, page cache dropped).
 """
 REQUEST = 24 << 10
 """Bytes that could be read in the time that a request of its own costs, for runs of one tensor.
@@ -78,7 +78,7 @@ class Piece(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether it may be read with neighbours, and copied from there."""
+        """Whether it may be read with its neighbours and copied out."""
         return self.end - self.begin < SMALL and (self.runs == 1 or not self.is_by_runs)
 
     @property
@@ -163,7 +163,7 @@ class PartKind(Enum):
     RANGE = "range"
     """One range, whose tensors are views of one memory."""
     GROUP = "group"
-    """One range with small tensors, which are copied out of it."""
+    """One range of a file, from which small tensors are copied."""
     RUNS = "runs"
     """Each run of one tensor by itself."""
     STRETCHES = "stretches"
@@ -209,7 +209,7 @@ class Part:
     width: int = 0
     """Bytes of a number in memory, where it is cast while it is read."""
     is_small: bool = False
-    """Whether all its tensors are."""
+    """Whether every tensor of it is small."""
 
     @property
     def length(self) -> int:
@@ -324,7 +324,7 @@ def _joined(part: Part, one: Piece, is_apart: bool, mapped: bool, bound: int) ->
         gap = one.begin - part.end
         is_small = part.is_small and one.is_small
         is_range = part.kind is PartKind.RANGE and not is_apart and one.runs == 1 and gap <= GAP
-        if not 0 <= gap <= GAP_OF_SMALL or one.end - part.begin > min(GROUP, bound) or not (is_range or is_small):
+        if not 0 <= gap <= SMALL_GAP or one.end - part.begin > min(GROUP, bound) or not (is_range or is_small):
             return None
         part.kind = PartKind.RANGE if is_range else PartKind.GROUP
         part.is_small = is_small

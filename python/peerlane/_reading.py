@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from errno import ENOMEM
 from io import FileIO
 from itertools import groupby
 from pathlib import Path
@@ -33,13 +32,13 @@ THREADS = 8
 TOGETHER = 8 << 20
 """Bytes of several ranges that a thread reads together."""
 STEP = 64 << 20
-"""Bytes of one range that are read between two looks at whether to stop."""
+"""Bytes of one range read between two checks for a stop."""
 FILES = 128
 """Files that a load into a GPU has open at a time, each once or twice: a process may have 1024."""
-MOMENT = 1.0
-"""Seconds for which a file that lay in the page cache is taken to lie there."""
+CACHED_SECONDS = 1.0
+"""Seconds for which one look at the page cache counts."""
 NORESERVE = 0x4000
-"""``MAP_NORESERVE``, which the module ``mmap`` has no name for before Python 3.13: no memory is set aside for stores."""
+"""``MAP_NORESERVE``, unnamed in ``mmap`` before Python 3.13: reserves no memory for stores."""
 STACK = 8 << 20
 """Bytes of a thread's stack."""
 POPULATE_READ = 22
@@ -72,8 +71,8 @@ class Tally:
     def __init__(self, above: Tally | None = None) -> None:
         self.readings: dict[int, Reading] = {}
         self.routes: dict[str, int] = {}
-        self.ways: dict[int, str] = {}
-        """The last route of each file."""
+        self.last_route: dict[int, str] = {}
+        """Latest route of each file."""
         self.read = 0
         """Bytes asked of files, in whole blocks where the drive is asked."""
         self.bytes = 0
@@ -90,7 +89,7 @@ class Tally:
         with self._lock:
             self.readings[shard] = self.readings.get(shard, NOTHING).plus(reading)
             self.routes[route] = self.routes.get(route, 0) + reading.bytes
-            self.ways[shard] = route
+            self.last_route[shard] = route
             self.read += read
         if self._above is not None:
             self._above.count(shard, reading, read, route)
@@ -129,7 +128,7 @@ class Tally:
 class Source:
     """Files of a model. Threads share it.
 
-    With ``identities``, as :func:`identity` gives them, a file that took the place of another is an error.
+    With ``identities``, a file that replaced another one is an error.
     """
 
     def __init__(
@@ -143,8 +142,8 @@ class Source:
         self._lock = threading.Lock()
 
     def is_cached(self, shard: int, size: int) -> bool:
-        """Whether a file lies in the page cache, or did a moment ago."""
-        if time.monotonic() < self._cached.get(shard, 0) + MOMENT:
+        """Whether a file lies in the page cache, or did within the last second."""
+        if time.monotonic() < self._cached.get(shard, 0) + CACHED_SECONDS:
             return True
         with self._open(shard) as file:
             found = _is_cached(file.fileno(), size)
@@ -157,9 +156,9 @@ class Source:
         return self._reader(shard).is_direct
 
     def map(self, shard: int, size: int) -> memoryview | None:
-        """The page cache as memory; nothing where limits leave no room for that.
+        """A private mapping of a file; ``None`` if limits leave no room for one.
 
-        Each has its own: what one stores there no other sees.
+        Mappings are never shared: a store to one tensor must not change the next load.
         """
         if len(_MAPS) >= _files_max() // 4:
             return None
@@ -211,7 +210,7 @@ class Source:
         return file
 
     def _compare(self, shard: int, facts: os.stat_result) -> None:
-        """Refuses a file that is not the one whose header was read: its bytes mean something else."""
+        """Refuses any file but the one of the header, which describes no other bytes."""
         if self._identities is None or identity(facts) == self._identities[shard]:
             return
         what = "was replaced or changed"
@@ -229,7 +228,7 @@ class Source:
                 if len(self._readers) >= min(FILES, _files_max() // 8):
                     self._readers.clear()
                 found = Reader(self.paths[shard])
-                # After it was opened: a file that took this one's place before is noticed.
+                # Compared after the open, to notice a replacement just before it.
                 self._compare(shard, self._facts(shard))
                 self._readers[shard] = found
             return found
@@ -241,8 +240,8 @@ class Source:
         told: Callable[[int], None],
         stop: threading.Event,
     ) -> None:
-        """Fills memory by several threads; little, and one range alone, on this one."""
-        # Threads that come back to Python wait for those that run there: 18,000 ranges by a call each took twice as long.
+        """Fills memory by several threads; a single range or batch on this thread."""
+        # Each return to Python waits for its lock: 18,000 ranges by one call each took twice as long.
         some = list(batches(_steps(fills), TOGETHER, lambda fill: fill.length))
 
         def read(part: Sequence[Fill]) -> None:
@@ -294,7 +293,7 @@ class Source:
             raise PeerlaneError([f"cannot look at {path}", str(error)]) from error
 
     def _compare_written(self, shard: int) -> None:
-        """Refuses a file that somebody wrote to; one that is replaced keeps its bytes for those who have it open."""
+        """Refuses a file written to in place; a replaced file keeps its bytes for open readers."""
         with suppress(OSError):
             facts = os.stat(self.paths[shard])
             if self._identities is not None and identity(facts)[:2] == self._identities[shard][:2]:
@@ -322,7 +321,7 @@ class Source:
         parts = [(self.paths[fill.shard], fill.offset, fill.memory) for fill in fills]
         found = _peerlane.load_to_gpu(parts, TIMEOUT, self._pinned, heard, tally.notices.append)
         for shard in shards:
-            # It was opened by its name: what took its place meanwhile may be what was read.
+            # The load opened it by name: it may have read a replacement.
             with suppress(OSError):
                 self._compare(shard, os.stat(self.paths[shard]))
         total = 0
@@ -335,19 +334,14 @@ class Source:
 
 
 def identity(facts: os.stat_result) -> Identity:
-    """What tells a file from another one of its name."""
+    """Facts that distinguish files of one name."""
     return facts.st_dev, facts.st_ino, facts.st_size, *divmod(facts.st_mtime_ns, 10**9)
 
 
 def _files_max() -> int:
-    """Files that this process may have open."""
+    """Limit of open files of this process."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return 1 << 20 if soft == resource.RLIM_INFINITY else max(4, soft)
-
-
-def _failed(tried: str, error: OSError) -> PeerlaneError:
-    kind = OutOfMemory if error.errno == ENOMEM else PeerlaneError
-    return kind([tried, str(error)])
 
 
 def populate(memory: Any, begin: int, length: int) -> None:
@@ -394,7 +388,7 @@ def batches(items: Iterable[T], limit: int, size: Callable[[T], int]) -> Iterato
 
 
 def _steps(fills: Iterable[Fill]) -> Iterator[Fill]:
-    """The same in parts that a thread reads at a time."""
+    """Splits ranges at ``STEP`` bytes."""
     for fill in fills:
         for begin in range(0, fill.length, STEP):
             yield Fill(fill.shard, fill.offset + begin, fill.memory[begin : begin + STEP])

@@ -25,9 +25,8 @@ LFS_POINTER = b"version https://git-lfs"
 NAMED = 3
 """Missing shards that an error names."""
 
-
 Identity: TypeAlias = tuple[int, int, int, int, int]
-"""What tells a file from another one of its name: device, inode, bytes, second and nanosecond of its last change."""
+"""Device, inode, bytes, and second and nanosecond of the last change of a file."""
 
 
 class TensorInfo(NamedTuple):
@@ -49,7 +48,7 @@ class Shard(NamedTuple):
     size: int
     metadata: dict[str, str]
     identity: Identity
-    """The file that the header was read of."""
+    """Identity of the file at the time of its header."""
 
 
 class Catalogue:
@@ -75,7 +74,7 @@ class Catalogue:
         entries = self.entries
         for name, dtype, shape, begin, end in header["tensors"]:
             if wanted.get(name, path) != path:
-                # An older save left it behind.
+                # A copy left by an older save.
                 continue
             if name in entries:
                 raise BadInput(
@@ -124,7 +123,7 @@ def files_of(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, 
         path = _of_folder(path)
         if path.is_dir():
             return sorted(path.glob("*.safetensors")), None
-    if path.suffix != ".json" and not _is_text(path):
+    if path.suffix != ".json" and not _is_json(path):
         return [path], None
     names = {name: path.parent / file for name, file in _index(path).items()}
     files = sorted(set(names.values()))
@@ -138,13 +137,13 @@ def files_of(paths: AnyPath | Sequence[AnyPath]) -> tuple[list[Path], dict[str, 
     return files, names
 
 
-def _is_text(path: Path) -> bool:
-    """Whether a file of any name begins as an object of JSON, not with the length of a header."""
+def _is_json(path: Path) -> bool:
+    """Whether a file begins with a JSON object instead of a header length."""
     if path.suffix == ".safetensors" or not path.is_file():
         return False
     with path.open("rb") as file:
         begin = file.read(8)
-    # As a length, eight bytes of text are more than any header has.
+    # A header length has zero bytes at its end: it is below 100 MB.
     return begin[:1] == b"{" and b"\0" not in begin
 
 

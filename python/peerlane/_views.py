@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ._limits import MEMORY_HINT, has_huge_pages
 from ._pieces import BITS, Piece, Step
+from ._shards import TensorInfo
 from .errors import BadInput, OutOfMemory
 
 NUMPY = {
@@ -29,7 +30,7 @@ TORCH = NUMPY | ML_DTYPES | {"F4": "float4_e2m1fn_x2"}
 """All types of torch."""
 
 PACKED = {"F4", "F6_E2M3", "F6_E3M2"}
-"""Types of less than a byte: their bytes are handed out, by the type of torch that has two in a byte if there is one."""
+"""Types below one byte: handed out as bytes, or as the packed type of torch."""
 
 CAST = {"F16", "BF16", "F32", "F64"}
 """Types that ``dtype=`` changes: numbers of fewer bits mean nothing without their scales."""
@@ -62,7 +63,7 @@ class Views(Protocol):
         """A copy in memory of its own."""
 
     def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
-        """A tensor in memory of its own of runs, the first at ``begin``, in the type that is asked for."""
+        """Copies runs, the first at ``begin``, into a new tensor of the type asked for."""
 
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
@@ -118,7 +119,7 @@ class NumpyViews(_HostMemory):
         self._dtype(piece)
 
     def tensor(self, memory: Any, begin: int, piece: Piece, *, is_cast: bool = False) -> Any:
-        dtype, shape = self._cast if is_cast else self._dtype(piece), _shape(piece)
+        dtype, shape = self._cast if is_cast else self._dtype(piece), shape_of(piece)
         try:
             if not piece.bytes:
                 return self._numpy.empty(shape, dtype)
@@ -136,14 +137,11 @@ class NumpyViews(_HostMemory):
         return tensor.copy()
 
     def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
-        numpy, dtype = self._numpy, self._dtype(piece)
-        # NumPy makes no strides of numbers that it does not know itself.
-        taken = numpy.dtype("uint8" if begin % dtype.itemsize else f"u{dtype.itemsize}")
-        flat = numpy.frombuffer(memory, "uint8")[begin : begin + piece.end - piece.begin].view(taken)
-        runs = (piece.runs, piece.run // taken.itemsize)
-        found = numpy.lib.stride_tricks.as_strided(flat, runs, (piece.stride, taken.itemsize))
-        found = (found.copy() if taken.itemsize < dtype.itemsize else found).view(dtype)
-        return found.astype(self._cast if self.casts(piece) else dtype, "C").reshape(_shape(piece))
+        dtype = self._dtype(piece)
+        taken = self._numpy.dtype("uint8") if begin % dtype.itemsize else dtype
+        found = self._runs(memory, begin, piece.runs, piece.run, piece.stride, taken)
+        found = found if taken is dtype else found.copy().view(dtype)
+        return found.astype(self._cast if self.casts(piece) else dtype, "C").reshape(shape_of(piece))
 
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
@@ -151,12 +149,19 @@ class NumpyViews(_HostMemory):
         numpy = self._numpy
         taken = self._dtype(piece) if is_cast else numpy.dtype("uint8")
         given = self._cast if is_cast else taken
-        count, row = step.runs, step.run // taken.itemsize
-        flat = numpy.frombuffer(source, "uint8")[begin : begin + step.length].view(taken)
-        runs = numpy.lib.stride_tricks.as_strided(flat, (count, row), (step.pitch, taken.itemsize))
+        runs = self._runs(source, begin, step.runs, step.run, step.pitch, taken)
         at = step.done // taken.itemsize * given.itemsize
-        into = numpy.frombuffer(target, "uint8")[at : at + count * row * given.itemsize].view(given)
-        into.reshape(count, row)[:] = runs
+        into = numpy.frombuffer(target, "uint8")[at : at + runs.size * given.itemsize].view(given)
+        into.reshape(runs.shape)[:] = runs
+
+    def _runs(self, memory: Any, begin: int, count: int, run: int, pitch: int, dtype: Any) -> Any:
+        """A view of runs of bytes as rows of numbers."""
+        numpy = self._numpy
+        # NumPy makes strides of its own types alone.
+        own = numpy.dtype(f"u{dtype.itemsize}")
+        flat = numpy.frombuffer(memory, "uint8")[begin : begin + pitch * (count - 1) + run].view(own)
+        shape, steps = (count, run // own.itemsize), (pitch, own.itemsize)
+        return numpy.lib.stride_tricks.as_strided(flat, shape, steps).view(dtype)
 
     def casts(self, piece: Piece) -> bool:
         is_wide = self._cast is not None and piece.dtype in CAST
@@ -225,7 +230,7 @@ class TorchViews(_HostMemory):
         return found
 
     def tensor(self, memory: Any, begin: int, piece: Piece, *, is_cast: bool = False) -> Any:
-        dtype, shape = self._cast if is_cast else self._dtype(piece), _shape(piece)
+        dtype, shape = self._cast if is_cast else self._dtype(piece), shape_of(piece)
         if not piece.bytes:
             return self._torch.empty(shape, dtype=dtype, device=self.device)
         count = prod(shape)
@@ -244,24 +249,25 @@ class TorchViews(_HostMemory):
     def columns(self, memory: Any, begin: int, piece: Piece) -> Any:
         torch, dtype = self._torch, self._dtype(piece)
         taken = torch.uint8 if begin % dtype.itemsize else dtype
-        flat = self.flat(memory)[begin : begin + piece.end - piece.begin].view(taken)
-        found = flat.as_strided((piece.runs, piece.run // taken.itemsize), (piece.stride // taken.itemsize, 1))
-        if taken is not dtype:
-            found = found.contiguous().view(dtype)
+        found = self._runs(memory, begin, piece.runs, piece.run, piece.stride, taken)
+        found = found if taken is dtype else found.contiguous().view(dtype)
         given = self._cast if self.casts(piece) else dtype
-        return found.to(given, copy=True, memory_format=torch.contiguous_format).view(_shape(piece))
+        return found.to(given, copy=True, memory_format=torch.contiguous_format).view(shape_of(piece))
 
     def gather(
         self, source: Any, begin: int, step: Step, target: Any, piece: Piece, *, is_cast: bool
     ) -> None:
         taken = self._dtype(piece) if is_cast else self._torch.uint8
         given = self._cast if is_cast else taken
-        count, row = step.runs, step.run // taken.itemsize
-        flat = self.flat(source)[begin : begin + step.length].view(taken)
-        runs = flat.as_strided((count, row), (step.pitch // taken.itemsize, 1))
+        runs = self._runs(source, begin, step.runs, step.run, step.pitch, taken)
         at = step.done // taken.itemsize * given.itemsize
-        into = self.flat(target)[at : at + count * row * given.itemsize].view(given)
-        into.view(count, row).copy_(runs)
+        into = self.flat(target)[at : at + runs.numel() * given.itemsize].view(given)
+        into.view(runs.shape).copy_(runs)
+
+    def _runs(self, memory: Any, begin: int, count: int, run: int, pitch: int, dtype: Any) -> Any:
+        """A view of runs of bytes as rows of numbers."""
+        flat = self.flat(memory)[begin : begin + pitch * (count - 1) + run].view(dtype)
+        return flat.as_strided((count, run // dtype.itemsize), (pitch // dtype.itemsize, 1))
 
     def casts(self, piece: Piece) -> bool:
         is_wide = self._cast is not None and piece.dtype in CAST
@@ -290,7 +296,7 @@ class TorchViews(_HostMemory):
         return found
 
 
-def _shape(piece: Piece) -> tuple[int, ...]:
+def shape_of(piece: Piece | TensorInfo) -> tuple[int, ...]:
     """The shape in numbers of a byte and more; what fills no row of bytes is flat."""
     if piece.dtype not in PACKED:
         return piece.shape

@@ -32,11 +32,11 @@ except ImportError as error:
     raise ImportError(f"{error}; hint: pip install torch") from error
 
 from . import safetensors
-from ._pieces import BITS, Cut
+from ._pieces import Cut
 from ._reader import NOTHING, Reader
 from ._shards import files_of
 from ._types import Size
-from ._views import PACKED, TorchViews
+from ._views import PACKED, TorchViews, shape_of
 from .errors import BadInput, PeerlaneError
 
 __all__ = ["StorageReader"]
@@ -90,9 +90,10 @@ class StorageReader(FileSystemReader):
             parts = json.loads(model.metadata.get(SHARDING, "null"))
             for name in model.keys():
                 info = model.info(name)
-                if _has_odd_rows(info) or named.get(name, file) != file:
+                shape = shape_of(info)
+                # Rows that do not fill bytes have no shape in PyTorch.
+                if len(shape) != len(info.shape) or named.get(name, file) != file:
                     continue
-                shape = _shape(info)
                 offsets = torch.Size(parts[name][OFFSETS] if parts else [0] * len(shape))
                 size = [begin + length for begin, length in zip(offsets, shape, strict=True)]
                 one = tensors.setdefault(
@@ -149,8 +150,8 @@ class StorageReader(FileSystemReader):
             target = planner.resolve_tensor(item).detach()
             # PyTorch copies no numbers of four bits.
             is_packed = tensor.dtype == target.dtype and model.info(name).dtype in PACKED
-            copied = (target.view(torch.uint8), tensor.view(torch.uint8)) if is_packed else (target, tensor)
-            copied[0].copy_(copied[1])
+            into, found = (one.view(torch.uint8) if is_packed else one for one in (target, tensor))
+            into.copy_(found)
             planner.commit_tensor(item, target)
         return rest
 
@@ -164,22 +165,10 @@ class StorageReader(FileSystemReader):
         return io.BytesIO(content)
 
 
-def _has_odd_rows(info: safetensors.TensorInfo) -> bool:
-    """Whether rows of numbers of less than a byte fill no bytes: nothing in PyTorch has such a shape."""
-    return info.dtype in PACKED and (not info.shape or info.shape[-1] * BITS[info.dtype] % 8 != 0)
-
-
-def _shape(info: safetensors.TensorInfo) -> tuple[int, ...]:
-    """The shape as PyTorch has it: in bytes where a number has fewer bits."""
-    if info.dtype not in PACKED:
-        return info.shape
-    return (*info.shape[:-1], info.shape[-1] * BITS[info.dtype] // 8)
-
-
 def _cut(model: safetensors.Model, name: str, item: Any) -> Cut | None:
     """The part to be read: along the dimension that leaves the least of the tensor."""
     info = model.info(name)
-    shape = _shape(info)
+    shape = shape_of(info)
     if not prod(shape):
         return None
     lengths = enumerate(zip(item.lengths, shape, strict=True))

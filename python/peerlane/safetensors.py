@@ -96,8 +96,8 @@ def open(
     options: dict[str, Any] = {
         "memory": memory, "pinned": pinned, "mapped": mapped, "progress": progress, "group": group,
     }  # fmt: skip
-    again = partial(open, paths_or_index, device, framework, dtype=dtype, **options)
-    return Model(Catalogue(paths_or_index), views, again=again, **options)
+    reopen = partial(open, paths_or_index, device, framework, dtype=dtype, **options)
+    return Model(Catalogue(paths_or_index), views, reopen=reopen, **options)
 
 
 def load(

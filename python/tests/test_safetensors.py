@@ -647,7 +647,7 @@ def test_types_that_numpy_lacks_are_refused(dtype):
         NumpyViews("numpy", "cpu", dtype)
 
 
-SMALL_GAP = _pieces.GAP_OF_SMALL
+SMALL_GAP = _pieces.SMALL_GAP
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,8 @@ def test_huge_pages_are_asked_for_where_they_are_free(tmp_path, monkeypatch):
     (tmp_path / "buddyinfo").write_text(zones)
     assert _limits.has_huge_pages((2 << 20) + 5 * (4 << 20)) and not _limits.has_huge_pages((22 << 20) + 1)
     for kind, reporting in ((2, "1"), (5, "0"), (5, "1")):
-        device = tmp_path / f"sys/bus/virtio/devices/virtio{kind}{reporting}"
+        monkeypatch.setattr(_limits, "SYS", tmp_path / f"sys{kind}{reporting}")
+        device = _limits.SYS / "bus/virtio/devices/virtio0"
         device.mkdir(parents=True)
         (device / "device").write_text(f"0x{kind:04x}\n")
         (device / "features").write_text("01100" + reporting + "0" * 58 + "\n")

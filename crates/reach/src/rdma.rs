@@ -25,9 +25,8 @@ impl RdmaLine<'_> {
 
 /// The ports of all RDMA devices, then controllers that lack a device.
 pub fn rdma_lines(fabric: &Fabric) -> Vec<RdmaLine<'_>> {
-    let devices = fabric.rdma_devices.iter();
-    let ports = devices.flat_map(|device| device.ports.iter().map(move |port| (device, port)));
-    let mut lines: Vec<RdmaLine<'_>> = ports
+    let mut lines: Vec<RdmaLine<'_>> = fabric
+        .rdma_ports()
         .map(|(device, port)| RdmaLine { text: port_line(fabric, device, port), gids: &port.gids })
         .collect();
     let nics = fabric.iter().filter(|(_, one)| one.kind == FunctionKind::Nic).map(|(id, _)| id);
@@ -36,7 +35,7 @@ pub fn rdma_lines(fabric: &Fabric) -> Vec<RdmaLine<'_>> {
     lines
 }
 
-/// The port with an address, and why no host connects through it, if that is known.
+/// Returns the line of the port with an address if no host can connect through it.
 pub fn unusable_port(fabric: &Fabric, address: IpAddr) -> Option<String> {
     let (device, port) = fabric.rdma_port_at(address)?;
     let is_unusable = port.is_down() || port.netdev_is_here == Some(false);

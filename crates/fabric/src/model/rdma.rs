@@ -73,12 +73,13 @@ impl Fabric {
             IpAddr::V6(address) => address,
         };
         let is_it = |gid: &RdmaGid| gid.address.parse() == Ok(wanted);
-        let has_it = |port: &RdmaPort| port.gids.iter().any(is_it);
-        let ports_of = |device| -> Option<(&RdmaDevice, &RdmaPort)> {
-            let device: &RdmaDevice = device;
-            Some((device, device.ports.iter().find(|port| has_it(port))?))
-        };
-        self.rdma_devices.iter().find_map(ports_of)
+        self.rdma_ports().find(|(_, port)| port.gids.iter().any(is_it))
+    }
+
+    /// The ports of all RDMA devices.
+    pub fn rdma_ports(&self) -> impl Iterator<Item = (&RdmaDevice, &RdmaPort)> {
+        let devices = self.rdma_devices.iter();
+        devices.flat_map(|device| device.ports.iter().map(move |port| (device, port)))
     }
 }
 

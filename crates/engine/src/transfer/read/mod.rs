@@ -198,7 +198,7 @@ fn alignment(file: &File) -> Option<u64> {
     Some(u64::from(facts.stx_dio_mem_align)).filter(|align| is_told && align.is_power_of_two())
 }
 
-/// A range that is read, and the caller's memory for it.
+/// One range of a read, and the caller's memory for it.
 struct ReadPlace<'a> {
     memory: &'a Lent,
     region: RegionId,

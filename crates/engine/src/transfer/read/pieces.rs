@@ -2,7 +2,7 @@
 
 use super::Rules;
 
-/// Bytes that take less time to copy than a request of their own: a range of no more than these is one request.
+/// Largest range, in bytes of its blocks, that is read by one request and copied.
 const SMALL: u64 = 64 << 10;
 
 /// Route of a piece to its place.
@@ -48,8 +48,8 @@ pub(super) struct ReadPieces {
     /// Bytes from the place of a block to the next place that a request may name; `None` without
     /// one.
     shift: Option<u64>,
-    /// Whether all of it is one piece, by way of host memory.
-    is_small: bool,
+    /// Bytes of its blocks, where one piece by way of host memory reads all of them.
+    small: Option<u64>,
 }
 
 impl ReadPieces {
@@ -61,25 +61,20 @@ impl ReadPieces {
             past => rules.alignment - past,
         });
         let end = offset.saturating_add(length);
-        let mut found = Self { rules, start: offset, at: offset, end, shift, is_small: false };
         let is_in_place = shift == Some(0) && (offset | end) % rules.block == 0;
-        found.is_small = !is_in_place && found.in_blocks() <= SMALL.min(rules.request);
-        found
+        let first = offset / rules.block * rules.block;
+        let blocks = end.div_ceil(rules.block).saturating_mul(rules.block) - first;
+        let is_small = !is_in_place && blocks <= SMALL.min(rules.request);
+        Self { rules, start: offset, at: offset, end, shift, small: is_small.then_some(blocks) }
     }
 
     /// Bytes of host memory that a piece may need.
     pub(super) fn room(&self) -> u64 {
-        match self.shift {
-            _ if self.is_small => self.in_blocks(),
-            Some(_) => self.rules.block,
-            None => self.rules.request,
+        match (self.small, self.shift) {
+            (Some(blocks), _) => blocks,
+            (None, Some(_)) => self.rules.block,
+            (None, None) => self.rules.request,
         }
-    }
-
-    /// Bytes of the blocks that the range lies in.
-    fn in_blocks(&self) -> u64 {
-        let Rules { block, .. } = self.rules;
-        self.end.div_ceil(block).saturating_mul(block) - self.start / block * block
     }
 }
 
@@ -93,7 +88,7 @@ impl Iterator for ReadPieces {
         let Rules { block, request, .. } = self.rules;
         let (place, offset) = (self.at - self.start, self.at / block * block);
         let (skip, rest) = (self.at - offset, self.end - offset);
-        if self.is_small {
+        if self.small.is_some() {
             self.at = self.end;
             return Some(ReadPiece { offset, need: rest, skip, place, way: PieceRoute::Copied });
         }
