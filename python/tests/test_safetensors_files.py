@@ -118,9 +118,10 @@ def test_files_are_closed_when_a_call_ends(wide):
     gc.collect()
     before = len(os.listdir("/proc/self/fd"))
     model = opened(wide)
-    model.plan()
-    model.load(), model.tensor("1.large"), list(model.stream(["2.large"]))
-    assert len(os.listdir("/proc/self/fd")) == before
+    calls = (model.plan, model.load, lambda: model.tensor("1.large"), lambda: list(model.stream(["2.large"])))
+    for call in calls:
+        call()
+        assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_a_model_is_read_from_any_folder(tmp_path, monkeypatch):
